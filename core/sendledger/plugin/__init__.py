@@ -1,0 +1,65 @@
+"""The public port: everything a plugin may import, and nothing else.
+
+A plugin is a module named by an entry point of the group ``sendledger``. A channel plugin has a
+``settings_model`` (a pydantic model) and a ``sendledger_channel`` hook that builds the channel.
+"""
+
+from sendledger.ledger.evidence import Classification, Evidence
+from sendledger.ledger.words import Lane, Outcome, Scope, Suppress
+from sendledger.plugin.channel import (
+    Addressee,
+    Candidate,
+    Capabilities,
+    Channel,
+    Content,
+    ContentFault,
+    Deny,
+    Destination,
+    DestinationRefused,
+    Envelope,
+    Go,
+    Hold,
+    Observed,
+    Receipts,
+    Session,
+    SessionRefused,
+    Suppression,
+    Template,
+    Verdict,
+    Wait,
+    Writer,
+)
+from sendledger.plugin.spec import hookimpl
+from sendledger.settings.secret import Secret
+
+__all__ = [
+    "Addressee",
+    "Candidate",
+    "Capabilities",
+    "Channel",
+    "Classification",
+    "Content",
+    "ContentFault",
+    "Deny",
+    "Destination",
+    "DestinationRefused",
+    "Envelope",
+    "Evidence",
+    "Go",
+    "Hold",
+    "Lane",
+    "Observed",
+    "Outcome",
+    "Receipts",
+    "Scope",
+    "Secret",
+    "Session",
+    "SessionRefused",
+    "Suppress",
+    "Suppression",
+    "Template",
+    "Verdict",
+    "Wait",
+    "Writer",
+    "hookimpl",
+]

@@ -1,0 +1,1 @@
+"""Settings: one YAML file and a policy file, read with every scalar as text and typed by pydantic."""
