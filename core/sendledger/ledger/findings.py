@@ -1,0 +1,89 @@
+"""A finding: an observation on its way into the ledger, before it has its place (seq)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sendledger.ledger.evidence import Classification, Evidence
+from sendledger.ledger.rows import Observation
+from sendledger.ledger.words import Outcome, Ruling, Scope, Source, Suppress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What will be stored. ``identity`` with ``source`` makes a repeat recognisable within an intent.
+    ``cause`` groups held rows under what must be mended, so that they are released together.
+    ``literal`` goes to the erasable side row; everything else says nothing readable of a person.
+    """
+
+    source: Source
+    rule: str
+    identity: str
+    attempt: int | None = None
+    outcome: Outcome | None = None
+    scope: Scope | None = None
+    later: bool = False
+    spent: bool = True
+    opt_out: bool = False
+    suppress: Suppress = Suppress.NONE
+    ruling: Ruling | None = None
+    due_at: datetime | None = None
+    authorises: int | None = None
+    cause: str | None = None
+    stage: str | None = None
+    reply_code: int | None = None
+    enhanced_code: str | None = None
+    provider_reference: str | None = None
+    occurred_at: datetime | None = None
+    actor: str | None = None
+    literal: bytes = field(default=b"", repr=False)
+
+    def at(self, seq: int) -> Observation:
+        """Return what the fold sees of it once it stands at *seq*."""
+        return Observation(
+            seq=seq,
+            source=self.source,
+            rule=self.rule,
+            attempt=self.attempt,
+            outcome=self.outcome,
+            scope=self.scope,
+            later=self.later,
+            spent=self.spent,
+            opt_out=self.opt_out,
+            ruling=self.ruling,
+            due_at=self.due_at,
+            authorises=self.authorises,
+        )
+
+
+def result_of(number: int, evidence: Evidence, meaning: Classification) -> Finding:
+    """Return the finding that stores the answer to attempt *number*."""
+    refused = meaning.outcome in {Outcome.TRANSIENT, Outcome.PERMANENT}
+    return Finding(
+        source=Source.CHANNEL,
+        rule=meaning.rule,
+        identity=f"result/{number}",
+        attempt=number,
+        outcome=meaning.outcome,
+        scope=meaning.scope if refused else None,
+        spent=not (refused and meaning.scope.ours),
+        opt_out=meaning.opt_out,
+        suppress=meaning.suppress if refused else Suppress.NONE,
+        stage=evidence.stage if evidence.fault is None else f"{evidence.stage}/{evidence.fault}",
+        reply_code=evidence.reply_code,
+        enhanced_code=evidence.enhanced_code,
+        provider_reference=evidence.provider_reference,
+        literal=evidence.literal,
+    )
+
+
+def lost_in_lease(number: int) -> Finding:
+    """Return the finding for an attempt whose worker went away: unknown, never a resend."""
+    return Finding(
+        source=Source.LEASE,
+        rule="lease.expired",
+        identity=f"lease/{number}",
+        attempt=number,
+        outcome=Outcome.AMBIGUOUS,
+    )

@@ -1,0 +1,1 @@
+"""The schema, as forward-only alembic revisions in raw SQL."""
