@@ -32,7 +32,7 @@ class Evidence:
     provider_reference: str | None = None
     fault: str | None = None
     retry_after: timedelta | None = None
-    facts: Mapping[str, str] = field(default=NO_FACTS)
+    facts: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class Content:
 
     revision: str
     parts: Mapping[str, Template]
-    settings: Mapping[str, str] = field(default=NO_FACTS)
+    settings: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
