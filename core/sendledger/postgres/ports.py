@@ -1,0 +1,47 @@
+"""Which port of the loopback address the server listens on."""
+
+from __future__ import annotations
+
+import socket
+
+from sendledger.postgres.errors import PostgresError
+from sendledger.postgres.layout import LOCAL_ADDRESS
+
+CANDIDATES = range(25432, 25632)
+"""Below the ephemeral ports of Linux, macOS and IANA, so that no outgoing connection sits on one."""
+
+
+def choose_port(*, fixed: int | None, remembered: int | None) -> int:
+    """Return *fixed*, else the *remembered* port, else a free one.
+
+    Raises :class:`PostgresError` when the fixed port, or every candidate, is taken.
+    """
+    if fixed is not None:
+        _require(fixed)
+        return fixed
+    if remembered is not None and _refusal(remembered) is None:
+        return remembered
+    for port in CANDIDATES:
+        if _refusal(port) is None:
+            return port
+    raise PostgresError(
+        f"{LOCAL_ADDRESS}: every port from {CANDIDATES[0]} to {CANDIDATES[-1]} is taken;"
+        " free one or fix the port of the embedded database in the settings"
+    )
+
+
+def _require(port: int) -> None:
+    refusal = _refusal(port)
+    if refusal is not None:
+        raise PostgresError(
+            f"{LOCAL_ADDRESS}:{port}: the port fixed for the embedded database cannot be used"
+            f" ({refusal}); stop the program that listens there, fix another port, or fix none"
+        )
+
+
+def _refusal(port: int) -> str | None:
+    try:
+        socket.create_server((LOCAL_ADDRESS, port)).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
