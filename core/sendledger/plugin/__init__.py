@@ -31,6 +31,7 @@ from sendledger.plugin.channel import (
 )
 from sendledger.plugin.spec import hookimpl
 from sendledger.settings.secret import Secret
+from sendledger.settings.types import Duration, PositiveDuration, SettingsModel
 
 __all__ = [
     "Addressee",
@@ -43,6 +44,7 @@ __all__ = [
     "Deny",
     "Destination",
     "DestinationRefused",
+    "Duration",
     "Envelope",
     "Evidence",
     "Go",
@@ -50,11 +52,13 @@ __all__ = [
     "Lane",
     "Observed",
     "Outcome",
+    "PositiveDuration",
     "Receipts",
     "Scope",
     "Secret",
     "Session",
     "SessionRefused",
+    "SettingsModel",
     "Suppress",
     "Suppression",
     "Template",

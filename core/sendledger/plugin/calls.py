@@ -1,0 +1,221 @@
+"""Call lists, resolved once: whose answer is asked for, in which order, and what may come back."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pluggy
+
+from sendledger.ledger.evidence import Classification, Evidence
+from sendledger.ledger.words import Outcome, Scope
+from sendledger.plugin import spec
+from sendledger.plugin.channel import (
+    ContentFault,
+    Deny,
+    Destination,
+    DestinationRefused,
+    Go,
+    Hold,
+    Wait,
+)
+from sendledger.plugin.checks import Member
+from sendledger.plugin.faults import PluginFault, contained, raised
+
+Excuse = Callable[[PluginFault], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a hook may give and which exceptions of it are answers rather than faults."""
+
+    expected: str
+    kept: Callable[[Any], bool]
+    refusals: tuple[type[Exception], ...] = ()
+
+
+def call_list(
+    hook: str, members: Sequence[Member], *, excuse: Excuse | None = None
+) -> pluggy.HookCaller:
+    """Return a caller of *hook* that asks *members* from first to last, and nobody else.
+
+    A member's ``tryfirst``, ``trylast`` and ``wrapper`` are respected. Each answer is checked where it is
+    given, so a :class:`PluginFault` names the plugin whose fault it is. With *excuse*, a fault of an
+    answer is reported there instead, and the next member is asked.
+    """
+    manager = pluggy.PluginManager(spec.PROJECT)
+    manager.add_hookspecs(spec)
+    for member in reversed(members):  # pluggy asks the last registered first
+        implementation = member.hooks.get(hook)
+        if implementation is not None:
+            call = _checked(member.name, hook, implementation, excuse)
+            manager.register(SimpleNamespace(**{hook: call}), member.registered)
+    caller: pluggy.HookCaller = getattr(manager.hook, hook)
+    return caller
+
+
+def gave(value: object, *, plugin: str, hook: str) -> PluginFault:
+    """Return the fault of an answer of the wrong type; the value itself is never shown."""
+    if inspect.iscoroutine(value):
+        value.close()
+    found = "nothing" if value is None else type(value).__name__
+    reason = f"gave {found}; expected {PROMISES[hook].expected}"
+    return PluginFault(reason, plugin=plugin, hook=hook)
+
+
+def _checked(
+    plugin: str, hook: str, implementation: pluggy.HookImpl, excuse: Excuse | None
+) -> Callable[..., Any]:
+    function: Callable[..., Any] = implementation.function
+    guard = _Guard(plugin, hook)
+    if implementation.wrapper:
+        call = _checked_wrapper(guard, function)
+    elif inspect.iscoroutinefunction(function):
+        call = _checked_async(guard, function)
+    else:
+        call = _checked_plain(guard, function, excuse)
+    marked: Callable[..., Any] = spec.hookimpl(**implementation.opts)(call)
+    return marked
+
+
+class _Guard:
+    """Tells an answer from a fault, for one hook of one plugin."""
+
+    __slots__ = ("hook", "kept", "passed", "plugin")
+
+    def __init__(self, plugin: str, hook: str) -> None:
+        self.plugin = plugin
+        self.hook = hook
+        self.kept = PROMISES[hook].kept
+        self.passed = (*PROMISES[hook].refusals, PluginFault)
+
+    def wrong(self, answer: object) -> PluginFault:
+        return gave(answer, plugin=self.plugin, hook=self.hook)
+
+    def fault(self, error: BaseException) -> PluginFault:
+        """Return the fault that *error* is; raise it again where it is an answer or not the plugin's."""
+        if isinstance(error, self.passed) or not contained(error):
+            raise error
+        return raised(error, plugin=self.plugin, hook=self.hook)
+
+
+def _checked_plain(
+    guard: _Guard, function: Callable[..., Any], excuse: Excuse | None
+) -> Callable[..., Any]:
+    kept = guard.kept
+
+    @functools.wraps(function)
+    def ask(*args: object, **kwargs: object) -> object:
+        try:
+            answer: object = function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - the guard raises again what it must
+            fault = guard.fault(error)
+        else:
+            if answer is None or kept(answer):
+                return answer
+            fault = guard.wrong(answer)
+        if excuse is None:
+            raise fault  # outside the except clause: the plugin's exception is not carried along
+        return excuse(fault)
+
+    return ask
+
+
+def _checked_async(guard: _Guard, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def ask(*args: object, **kwargs: object) -> object:
+        try:
+            answer: object = await function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - the guard raises again what it must
+            fault = guard.fault(error)
+        else:
+            if guard.kept(answer):
+                return answer
+            fault = guard.wrong(answer)
+        raise fault
+
+    return ask
+
+
+def _checked_wrapper(guard: _Guard, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrap(*args: object, **kwargs: object) -> Generator[None, object, object]:
+        try:
+            answer: object = yield from function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - the guard raises again what it must
+            fault = guard.fault(error)
+        else:
+            if answer is None or guard.kept(answer):
+                return answer
+            fault = guard.wrong(answer)
+        raise fault
+
+    return wrap
+
+
+# --- what each hook promises -----------------------------------------------------------------------
+
+
+# Evidence is stored after the message has left: a wrong field must show here, not at the database.
+EVIDENCE_FIELDS: Mapping[str, Any] = {
+    "stage": str,
+    "handed_over": bool,
+    "answered": bool,
+    "literal": bytes,
+    "reply_code": int | None,
+}
+CLASSIFICATION_FIELDS: Mapping[str, Any] = {"rule": str, "outcome": Outcome, "scope": Scope}
+
+
+def _has(answer: object, fields: Mapping[str, Any]) -> bool:
+    return all(isinstance(getattr(answer, name), kind) for name, kind in fields.items())
+
+
+def _is_evidence(answer: object) -> bool:
+    return isinstance(answer, Evidence) and _has(answer, EVIDENCE_FIELDS)
+
+
+def _is_classification(answer: object) -> bool:
+    return isinstance(answer, Classification) and _has(answer, CLASSIFICATION_FIELDS)
+
+
+def _is_writer(answer: object) -> bool:
+    return callable(getattr(answer, "write", None))
+
+
+def _is_verdict(answer: object) -> bool:
+    if type(answer) in (Go, Wait):
+        until = getattr(answer, "until", None)
+        return isinstance(until, datetime) and until.utcoffset() is not None
+    return type(answer) in (Hold, Deny)
+
+
+def _are_verdicts(answer: object) -> bool:
+    return isinstance(answer, list | tuple) and all(map(_is_verdict, answer))
+
+
+PROMISES: Mapping[str, Promise] = {
+    "sendledger_channel": Promise(expected="a Channel", kept=lambda answer: answer is not None),
+    "sendledger_destination": Promise(
+        expected="Destination",
+        kept=lambda answer: isinstance(answer, Destination),
+        refusals=(DestinationRefused,),
+    ),
+    "sendledger_prepare": Promise(expected="a Writer", kept=_is_writer, refusals=(ContentFault,)),
+    "sendledger_session": Promise(
+        expected="an async context manager",
+        kept=lambda answer: isinstance(answer, AbstractAsyncContextManager),
+    ),
+    "sendledger_submit": Promise(expected="Evidence", kept=_is_evidence),
+    "sendledger_classify": Promise(expected="Classification or None", kept=_is_classification),
+    "sendledger_authorize": Promise(
+        expected="a list or tuple of Go, Wait, Hold or Deny with aware times", kept=_are_verdicts
+    ),
+    "sendledger_observed": Promise(expected="nothing", kept=lambda answer: answer is None),
+}
