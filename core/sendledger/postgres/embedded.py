@@ -104,15 +104,15 @@ class Embedded:
             self._use = None
 
     def stop(self) -> StopResult:
-        """Stop the server cleanly, unless another process uses it; ends our own use when it stops.
+        """End our own use, and stop the server cleanly unless somebody else uses it.
 
         Open connections are cut, their transactions rolled back (a fast shutdown). Raises
         :class:`PostgresError` when the server does not obey.
         """
         with self._alone():
-            if self._others_use_it():
-                return StopResult.IN_USE
             self.release()
+            if not is_free(self._layout.users_lock):
+                return StopResult.IN_USE
             if server_pid(self._layout) is None and is_free(self._layout.alive_lock):
                 return StopResult.NOT_RUNNING
             self._interrupt()
