@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 
@@ -35,3 +36,20 @@ class Secret:
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Accept only an already resolved secret: plain text in a settings file is refused."""
         return core_schema.is_instance_schema(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the two references that a settings file writes in place of a secret."""
+        return {"oneOf": [_reference("$env", "variable"), _reference("$file", "file")]}
+
+
+def _reference(key: str, holder: str) -> JsonSchemaValue:
+    return {
+        "type": "object",
+        "description": f"The {holder} that holds the secret.",
+        "properties": {key: {"type": "string"}},
+        "required": [key],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,96 @@
+"""What the settings file says, with every default in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.json_schema import WithJsonSchema
+
+from sendledger.settings.secret import Secret
+from sendledger.settings.types import LocalPath, PositiveDuration, SettingsModel
+from sendledger.settings.validate import RawBlock
+
+NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+
+_DATABASE = "expected the word embedded, {embedded: {port: N}}, or {dsn: {$env: NAME}}"
+
+
+def _name(found: str) -> str:
+    if not re.fullmatch(NAME, found):
+        raise ValueError(
+            "expected a name of at most 32 lower-case letters, digits, _ and -, beginning with a letter"
+        )
+    return found
+
+
+Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME})]
+"""What channels and plugins are called."""
+
+
+class EmbeddedSettings(SettingsModel):
+    """The Postgres server that Sendledger runs itself; without a port it listens on a socket only."""
+
+    port: int | None = Field(default=None, ge=1, le=65535)
+
+
+class DatabaseSettings(SettingsModel):
+    """Where the ledger is: exactly one of ``embedded`` and ``dsn``. A DSN holds a password, so it is secret."""
+
+    embedded: EmbeddedSettings | None = None
+    dsn: Secret | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.embedded is None) == (self.dsn is None):
+            raise ValueError(_DATABASE)
+        return self
+
+
+class ChannelSettings(SettingsModel):
+    """A configured channel. ``slots`` bounds what a crash can leave ambiguous; the plugin types ``settings``."""
+
+    plugin: Name
+    slots: int = Field(default=50, ge=1, le=10_000)
+    settings: RawBlock
+
+
+class WorkerSettings(SettingsModel):
+    """The rhythm of the loops.
+
+    ``lease`` is how long a claim is held before others may recover it, ``sweep`` how often they look,
+    ``poll`` how often an idle loop asks for work, ``claim_max`` how many rows one claim takes.
+    """
+
+    lease: PositiveDuration = Field(default="30s", validate_default=True)
+    sweep: PositiveDuration = Field(default="15s", validate_default=True)
+    poll: PositiveDuration = Field(default="2s", validate_default=True)
+    claim_max: int = Field(default=100, ge=1, le=10_000)
+
+
+def _database(found: Any) -> Any:
+    match found:
+        case "embedded":
+            return {"embedded": {}}
+        case Mapping() | DatabaseSettings():
+            return found
+        case _:
+            raise ValueError(_DATABASE)
+
+
+class Settings(SettingsModel):
+    """Everything an installation configures except its policy.
+
+    ``database`` has no default: a missing configuration must never mean a fresh, empty ledger.
+    ``policy`` names the policy file; without one the defaults of ``PolicySettings`` hold.
+    """
+
+    database: Annotated[DatabaseSettings, BeforeValidator(_database)]
+    state_dir: LocalPath = Field(default=Path("state"), validate_default=True)
+    policy: LocalPath | None = None
+    channels: dict[Name, ChannelSettings] = Field(default={})
+    plugins: tuple[Name, ...] = ("policy",)
+    worker: WorkerSettings = WorkerSettings()

@@ -1,0 +1,26 @@
+"""What is wrong with a settings file, said in sentences that never quote a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+KeyPath = tuple[str | int, ...]
+"""Keys and positions from the root of a file to a node."""
+
+
+class SettingsError(Exception):
+    """A settings file cannot be used. ``problems`` holds one sentence each, with path and line.
+
+    No sentence quotes a value found in the file: it might be a secret in the wrong place.
+    """
+
+    def __init__(self, problems: Sequence[str], *, file: str) -> None:
+        super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
+        self.problems = list(problems)
+        self.file = file
+
+
+def problem(path: KeyPath, line: int, sentence: str) -> str:
+    """Return ``channels.email.slots (line 5): sentence``; the root has no path."""
+    where = ".".join(map(str, path))
+    return f"{where} (line {line}): {sentence}" if where else f"line {line}: {sentence}"

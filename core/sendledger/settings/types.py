@@ -1,0 +1,66 @@
+"""Field types of settings models: how a text becomes a value, and how editors are told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
+from pydantic import BaseModel as PydanticModel
+from pydantic.json_schema import WithJsonSchema
+
+from sendledger.ledger.durations import format_duration, parse_duration
+
+WRITTEN_DURATION = "^(?=[0-9])([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+LONGEST = timedelta(days=3650)
+"""Anything longer is a slip of the pen, and would soon leave the calendar."""
+
+STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+"""What every settings model is made of: unknown keys refused, values fixed, and none in an error."""
+
+
+class SettingsModel(PydanticModel):
+    """The base of a settings model: frozen, refusing unknown keys, silent about what it was given."""
+
+    model_config = STRICT
+
+
+def _duration(found: Any) -> timedelta:
+    if isinstance(found, timedelta):
+        return found
+    try:
+        duration = parse_duration(found) if isinstance(found, str) else None
+    except ValueError:
+        duration = None  # its sentence quotes the text, which may be a misplaced secret
+    if duration is None:
+        raise ValueError("expected a duration such as 30s, 8m, 1h30m or 2d")
+    if duration > LONGEST:
+        raise ValueError(f"expected a duration of at most {LONGEST.days}d")
+    return duration
+
+
+def _positive(duration: timedelta) -> timedelta:
+    if duration <= timedelta(0):
+        raise ValueError("expected a duration longer than 0s")
+    return duration
+
+
+def _local_path(found: Any, info: ValidationInfo) -> Any:
+    folder = (info.context or {}).get("folder")
+    return folder / found if folder is not None and isinstance(found, str | Path) else found
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": WRITTEN_DURATION}),
+]
+"""A length of time, zero included, written ``30s``, ``1h30m`` or ``2d``."""
+
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+"""A :data:`Duration` longer than nothing."""
+
+LocalPath = Annotated[Path, BeforeValidator(_local_path)]
+"""A path, relative to the folder of the settings file that names it."""
