@@ -1,0 +1,73 @@
+"""Opening attempts: the one place where a submission becomes possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sendledger.store.database import Connection
+from sendledger.store.statements import statement
+
+DISPATCH_LOCK = 0x5E4D1ED7
+
+_HOLD_OPEN = statement("hold_dispatch_open")
+_OPEN = statement("open_attempts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """One attempt that is to be opened, fenced by its claim token and the seq that was read."""
+
+    intent_id: int
+    seq: int
+    decision_seq: int | None
+    claim_token: UUID
+    go_until: datetime
+    seal: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for every attempt of one channel; durations run from the opening."""
+
+    handoff_max: timedelta
+    unknown_wait: timedelta
+    evidence_wait: timedelta
+    window: timedelta
+    margin: timedelta
+    token_key_id: int
+    policy_revision: str
+
+
+async def open_attempts(
+    connection: Connection, openings: Sequence[Opening], terms: Terms
+) -> set[int]:
+    """Open attempts in one transaction; returns the intent ids that may go to a sender.
+
+    What is not returned must not be submitted: its claim, lease, deadline, a pause or a suppression
+    said no as of the instant of opening.
+    """
+    async with connection.transaction(), connection.pipeline():
+        await connection.execute(_HOLD_OPEN, {"dispatch_lock": DISPATCH_LOCK})
+        cursor = await connection.execute(
+            _OPEN,
+            {
+                "intent_ids": [opening.intent_id for opening in openings],
+                "seqs": [opening.seq for opening in openings],
+                "decision_seqs": [opening.decision_seq for opening in openings],
+                "claim_tokens": [opening.claim_token for opening in openings],
+                "go_until": [opening.go_until for opening in openings],
+                "seals": [opening.seal for opening in openings],
+                "handoff_max": terms.handoff_max,
+                "unknown_wait": terms.unknown_wait,
+                "evidence_wait": terms.evidence_wait,
+                "window": terms.window,
+                "margin": terms.margin,
+                "token_key_id": terms.token_key_id,
+                "policy_revision": terms.policy_revision,
+            },
+        )
+        rows = await cursor.fetchall()
+    return {row[0] for row in rows}

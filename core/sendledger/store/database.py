@@ -1,0 +1,138 @@
+"""The connection pool, and what must be true of a server before anything is sent through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import TupleRow, class_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from sendledger.store.statements import statement
+
+VERSION_MIN = 150000
+Connection = psycopg.AsyncConnection[TupleRow]
+DatabaseError = psycopg.Error
+
+_READ_SERVER = statement("read_server")
+_READ_INSTALLATION = statement("read_installation")
+_NOTE_POLICY = statement("note_policy")
+
+
+class DatabaseRefused(Exception):  # noqa: N818 - a refusal is the word for it
+    """The database cannot carry the ledger's promises; says which setting and what to do."""
+
+
+class DatabaseAway(Exception):  # noqa: N818 - a state, not a slip
+    """The database does not answer now; the same may work later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What was read of the server."""
+
+    fsync: bool
+    synchronous_commit: bool
+    standby: bool
+    read_only: bool
+    version: int
+    now: datetime
+
+
+class Database:
+    """A pool of connections in autocommit; every change is made in an explicit transaction."""
+
+    def __init__(self, dsn: str, *, connections_max: int = 10) -> None:
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            dsn,
+            min_size=1,
+            max_size=connections_max,
+            open=False,
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": None,
+                "application_name": "sendledger",
+            },
+            check=AsyncConnectionPool.check_connection,
+            reconnect_timeout=0,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._pool.open(wait=False)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.close(timeout=5)
+
+    @asynccontextmanager
+    async def connection(self, timeout_s: float = 30.0) -> AsyncIterator[Connection]:
+        """Lend a connection in autocommit. Raises :class:`DatabaseAway` when none is to be had."""
+        try:
+            connection = await self._pool.getconn(timeout=timeout_s)
+        except (PoolTimeout, psycopg.OperationalError) as error:
+            raise DatabaseAway("the database does not answer") from error
+        try:
+            yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
+        finally:
+            await asyncio.shield(self._pool.putconn(connection))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Lend a connection inside one transaction; committed when the block ends without an error."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def check(self, installation_id: UUID) -> Server:
+        """Return what the server says of itself.
+
+        Raises :class:`DatabaseRefused` when it could forget a commit, cannot be written, is too old
+        or belongs to another installation.
+        """
+        async with self.connection() as connection:
+            server = await _read_server(connection)
+            _refuse_unsafe(server)
+            cursor = await connection.execute(_READ_INSTALLATION)
+            row = await cursor.fetchone()
+        if row is None or row[0] != installation_id:
+            raise DatabaseRefused(
+                "this database belongs to another installation: nothing is sent from a copy; use the"
+                " key file that was made with it"
+            )
+        return server
+
+    async def note_policy(self, revision: str, document: str) -> None:
+        """Keep what *revision* said, so that every observation can be read back."""
+        async with self.connection() as connection:
+            await connection.execute(_NOTE_POLICY, {"revision": revision, "document": document})
+
+
+async def _read_server(connection: Connection) -> Server:
+    async with connection.cursor(row_factory=class_row(Server)) as cursor:
+        await cursor.execute(_READ_SERVER)
+        server = await cursor.fetchone()
+    assert server is not None
+    return server
+
+
+def _refuse_unsafe(server: Server) -> None:
+    if server.version < VERSION_MIN:
+        found = server.version // 10000
+        raise DatabaseRefused(f"found PostgreSQL {found}, need 15 or later: upgrade the server")
+    if server.standby or server.read_only:
+        raise DatabaseRefused(
+            "the database is a standby or read-only: point the settings at the primary"
+        )
+    if not server.fsync:
+        raise DatabaseRefused("fsync is off: a crash would forget attempts; turn fsync on")
+    if not server.synchronous_commit:
+        raise DatabaseRefused(
+            "synchronous_commit is off: a crash would forget attempts; turn it on (or remote_write)"
+        )

@@ -1,0 +1,151 @@
+"""The work queue: claims, leases, and the rows whose time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row, tuple_row
+
+from sendledger.ledger.words import Lane
+from sendledger.store.database import Connection
+from sendledger.store.statements import statement
+
+_CLAIM = statement("claim_deliveries")
+_RENEW = statement("renew_leases")
+_RELEASE = statement("release_claims")
+_FREE = statement("free_expired_claims")
+_FIND_LOST = statement("find_lost_attempts")
+_FIND_ENDED = statement("find_ended_waits")
+_FIND_HELD = statement("find_held")
+_NEXT_DUE = statement("next_due")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claimed row with all that authorising and writing it needs. The secrets are None once erased."""
+
+    intent_id: int
+    batch_id: int
+    wake_at: datetime
+    status: str
+    seq: int
+    decision_seq: int | None
+    attempt_count: int
+    claims: int
+    claimed_at: datetime
+    intent_key: bytes
+    eligible_at: datetime
+    not_after: datetime | None
+    destination_fingerprint: bytes
+    content_id: int
+    purpose: str
+    lane: int
+    scope_keys: list[str]
+    destination: str | None
+    variables: dict[str, Any] | None
+    paused_scope: str | None
+    closed_until: datetime | None
+    suppressions: list[dict[str, str]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """What to claim. ``now`` is for tests; production leaves it to the database's clock."""
+
+    channel: str
+    lane: Lane
+    claim_token: UUID
+    claim_max: int
+    lease: timedelta
+    wake_from: datetime | None = None
+    probing: bool = False
+    now: datetime | None = None
+
+
+async def claim_deliveries(connection: Connection, request: ClaimRequest) -> list[Claimed]:
+    """Claim due rows, oldest first; never more than ``claim_max``."""
+    async with connection.cursor(row_factory=class_row(Claimed)) as cursor:
+        await cursor.execute(
+            _CLAIM, {name: getattr(request, name) for name in ClaimRequest.__slots__}
+        )
+        return await cursor.fetchall()
+
+
+async def renew_leases(
+    connection: Connection,
+    claim_tokens: Sequence[UUID],
+    *,
+    lease: timedelta,
+    now: datetime | None = None,
+) -> int:
+    """Extend the running leases of these claims; returns how many rows still had one."""
+    cursor = await connection.execute(
+        _RENEW, {"claim_tokens": list(claim_tokens), "lease": lease, "now": now}
+    )
+    return cursor.rowcount
+
+
+async def release_claims(
+    connection: Connection, claims: Sequence[tuple[int, UUID]], *, wake_at: datetime | None = None
+) -> int:
+    """Give back claims that opened nothing, to be claimed again not before *wake_at*."""
+    cursor = await connection.execute(
+        _RELEASE,
+        {
+            "intent_ids": [intent_id for intent_id, _ in claims],
+            "claim_tokens": list({token for _, token in claims}),
+            "wake_at": wake_at,
+        },
+    )
+    return cursor.rowcount
+
+
+async def free_expired_claims(
+    connection: Connection, *, lease: timedelta, rows_max: int, now: datetime | None = None
+) -> int:
+    """Make rows claimable whose lease ended before anything was opened; returns how many."""
+    cursor = await connection.execute(_FREE, {"lease": lease, "rows_max": rows_max, "now": now})
+    return cursor.rowcount
+
+
+async def find_lost_attempts(
+    connection: Connection, *, lease: timedelta, rows_max: int, now: datetime | None = None
+) -> list[tuple[int, int]]:
+    """Return (intent id, attempt number) of open attempts whose lease has ended."""
+    return await _pairs(connection, _FIND_LOST, {"lease": lease, "rows_max": rows_max, "now": now})
+
+
+async def find_ended_waits(
+    connection: Connection, *, channel: str, rows_max: int, now: datetime | None = None
+) -> list[tuple[int, int]]:
+    """Return (intent id, attempt count) of rows whose wait for evidence has ended."""
+    parameters = {"channel": channel, "rows_max": rows_max, "now": now}
+    return await _pairs(connection, _FIND_ENDED, parameters)
+
+
+async def find_held(
+    connection: Connection, *, channel: str, cause: str, rows_max: int
+) -> list[tuple[int, int]]:
+    """Return (intent id, attempt count) of rows held under *cause*."""
+    parameters = {"channel": channel, "cause": cause, "rows_max": rows_max}
+    return await _pairs(connection, _FIND_HELD, parameters)
+
+
+async def next_due(connection: Connection, channels: Sequence[str]) -> datetime | None:
+    """Return when the next row wakes that a worker could act on, or None."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(_NEXT_DUE, {"channels": list(channels)})
+        row = await cursor.fetchone()
+    due: datetime | None = row[0] if row else None
+    return due
+
+
+async def _pairs(
+    connection: Connection, query: bytes, parameters: dict[str, Any]
+) -> list[tuple[int, int]]:
+    cursor = await connection.execute(query, parameters)
+    return [(row[0], row[1]) for row in await cursor.fetchall()]

@@ -1,0 +1,51 @@
+-- The common case in one statement: the answer to the newest attempt is acceptance, nothing else came
+-- in between (seq fits), and every earlier attempt was refused. Rows that miss take the slow path.
+-- Locks the delivery rows by primary key.
+WITH incoming AS MATERIALIZED (
+    SELECT w.*
+    FROM unnest(
+        %(intent_ids)s::bigint [], %(numbers)s::smallint [], %(seqs)s::integer [], %(rules)s::text [],
+        %(stages)s::text [], %(reply_codes)s::smallint [], %(enhanced_codes)s::text [],
+        %(provider_references)s::text [], %(literals)s::bytea [], %(seals)s::bytea []
+    ) AS w (
+        intent_id, number, seq, rule, stage, reply_code, enhanced_code, provider_reference, literal, seal
+    )
+),
+moved AS (
+    UPDATE sendledger.delivery AS d
+    SET status = 'submitted',
+        awaits = 'evidence',
+        due_at = a.evidence_due_at,
+        wake_at = a.window_ends_at,
+        seq = w.seq,
+        because = w.seq,
+        claim_token = NULL,
+        lease_until = NULL
+    FROM incoming AS w
+    INNER JOIN sendledger.attempt AS a ON a.intent_id = w.intent_id AND a.number = w.number
+    WHERE d.intent_id = w.intent_id
+        AND d.intent_id = ANY (%(intent_ids)s::bigint [])
+        AND d.seq = w.seq - 1
+        AND d.status = 'submitting'
+    RETURNING d.intent_id
+),
+noted AS (
+    INSERT INTO sendledger.observation (
+        intent_id, seq, attempt, source, outcome, rule, identity, stage, reply_code, enhanced_code,
+        provider_reference, policy_revision, seal
+    )
+    SELECT
+        w.intent_id, w.seq, w.number, 'channel', 'accepted', w.rule, 'result/' || w.number, w.stage,
+        w.reply_code, w.enhanced_code, w.provider_reference, %(policy_revision)s, w.seal
+    FROM incoming AS w
+    INNER JOIN moved AS m ON m.intent_id = w.intent_id
+    RETURNING intent_id, seq
+),
+kept AS (
+    INSERT INTO sendledger.evidence (intent_id, seq, literal)
+    SELECT w.intent_id, w.seq, w.literal
+    FROM incoming AS w
+    INNER JOIN noted AS n ON n.intent_id = w.intent_id
+    WHERE octet_length(w.literal) > 0
+)
+SELECT n.intent_id FROM noted AS n
