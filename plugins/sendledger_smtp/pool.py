@@ -1,0 +1,160 @@
+"""Sessions kept open between submissions: few, fresh, and never trusted because they were good once."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from sendledger.plugin import Evidence, SessionRefused
+from sendledger_smtp.opening import open_wire
+from sendledger_smtp.settings import SmtpSettings
+from sendledger_smtp.wire import Wire, WireBroken
+
+GOODBYE_MAX = timedelta(seconds=2)
+"""How long closing waits for anybody: nothing after an acceptance can undo it, so nothing is lost."""
+
+
+class SmtpSession:
+    """A lent connection. ``in_step`` is False while, or since, its transaction went no known way."""
+
+    def __init__(self, wire: Wire, extensions: Mapping[str, str]) -> None:
+        self.wire = wire
+        self.extensions = extensions
+        self.in_step = True
+        self.needs_reset = False
+        self.reused = False
+        self.submissions = 0
+        self.idle_since = 0.0
+        self.expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another submission may be tried on it."""
+        return self.in_step and self.wire.quiet
+
+
+class Pool:
+    """At most ``sessions_max`` sessions, lent one submission at a time, the freshest first."""
+
+    def __init__(self, settings: SmtpSettings, tls_context: ssl.SSLContext | None) -> None:
+        self._settings = settings
+        self._tls_context = tls_context
+        self._room = asyncio.Semaphore(settings.sessions_max)
+        self._idle: list[SmtpSession] = []
+        self._leaving: set[Wire] = set()
+        self._closed = False
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[SmtpSession]:
+        """Lend a ready session. Entering raises :class:`SessionRefused`; leaving never raises."""
+        async with self._room:
+            session = await self._ready()
+            try:
+                yield session
+            finally:
+                self._take_back(session)
+
+    async def renew(self, session: SmtpSession) -> None:
+        """Put a new connection under a lent *session* whose old one had died unseen.
+
+        Raises :class:`SessionRefused`; the session is then of no use.
+        """
+        session.in_step = False
+        self._drop(session.wire)
+        fresh = await self._open()
+        session.wire, session.extensions = fresh.wire, fresh.extensions
+        session.in_step, session.needs_reset, session.reused = True, False, False
+        session.submissions = 0
+
+    async def aclose(self) -> None:
+        """Say goodbye on idle sessions and wait, briefly, until all that are leaving are gone."""
+        self._closed = True
+        while self._idle:
+            self._retire(self._idle[-1])
+        await self._all_gone()
+        for wire in self._leaving:
+            wire.abort()
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        if leaving := [wire.gone for wire in self._leaving]:
+            await asyncio.wait(leaving, timeout=GOODBYE_MAX.total_seconds())
+
+    async def _ready(self) -> SmtpSession:
+        while self._idle:
+            session = self._idle.pop()
+            if await self._still_good(session):
+                return session
+        return await self._open()
+
+    async def _still_good(self, session: SmtpSession) -> bool:
+        # RFC 5321 section 3.8: a server that has left may have said so long ago, or never.
+        if session.expiry is not None:
+            session.expiry.cancel()
+        kept = False
+        try:
+            kept = session.reusable and await self._revalidated(session)
+        finally:
+            if not kept:
+                self._drop(session.wire)
+        return kept
+
+    async def _revalidated(self, session: SmtpSession) -> bool:
+        idle_s = asyncio.get_running_loop().time() - session.idle_since
+        if session.needs_reset or idle_s > self._settings.revalidate_after.total_seconds():
+            try:
+                reply = await session.wire.ask(b"RSET", self._settings.timeouts.connect)
+            except WireBroken:
+                return False
+            if reply.digit != 2 or not session.wire.quiet:  # noqa: PLR2004 - 2yz
+                return False
+        session.needs_reset, session.reused = False, True
+        return True
+
+    async def _open(self) -> SmtpSession:
+        if self._closed:
+            fault = Evidence(stage="connect", handed_over=False, answered=False, fault="closed")
+            raise SessionRefused(fault)
+        wire, extensions = await open_wire(self._settings, self._tls_context)
+        return SmtpSession(wire, extensions)
+
+    def _take_back(self, session: SmtpSession) -> None:
+        if not session.in_step:
+            self._drop(session.wire)
+        elif self._closed or session.submissions >= self._settings.messages_per_session_max:
+            self._leave(session.wire)
+        elif session.reusable:
+            self._keep(session)
+        else:
+            self._drop(session.wire)
+
+    def _keep(self, session: SmtpSession) -> None:
+        loop = asyncio.get_running_loop()
+        session.idle_since = loop.time()
+        # Shorter than the relay's own patience, so that it is we who leave.
+        session.expiry = loop.call_later(
+            self._settings.idle_max.total_seconds(), self._retire, session
+        )
+        self._idle.append(session)
+
+    def _retire(self, session: SmtpSession) -> None:
+        if session.expiry is not None:
+            session.expiry.cancel()
+        with suppress(ValueError):
+            self._idle.remove(session)
+        self._leave(session.wire)
+
+    def _leave(self, wire: Wire) -> None:
+        wire.leave(GOODBYE_MAX)
+        self._see_off(wire)
+
+    def _drop(self, wire: Wire) -> None:
+        wire.abort()
+        self._see_off(wire)
+
+    def _see_off(self, wire: Wire) -> None:
+        self._leaving.add(wire)
+        wire.gone.add_done_callback(lambda _: self._leaving.discard(wire))
