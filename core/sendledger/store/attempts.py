@@ -14,6 +14,7 @@ DISPATCH_LOCK = 0x5E4D1ED7
 
 _HOLD_OPEN = statement("hold_dispatch_open")
 _OPEN = statement("open_attempts")
+_FIND_OPENED = statement("find_opened")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +72,16 @@ async def open_attempts(
         )
         rows = await cursor.fetchall()
     return {row[0] for row in rows}
+
+
+async def find_opened(connection: Connection, openings: Sequence[Opening]) -> set[int]:
+    """Return the intent ids whose attempt does stand in the ledger under these claims."""
+    cursor = await connection.execute(
+        _FIND_OPENED,
+        {
+            "intent_ids": [opening.intent_id for opening in openings],
+            "seqs": [opening.seq for opening in openings],
+            "claim_tokens": [opening.claim_token for opening in openings],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}

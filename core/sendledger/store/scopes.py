@@ -77,7 +77,20 @@ async def begin_pause(connection: Connection, pause: NewPause) -> bool:
 
     Returns whether it was not paused already.
     """
+    await hold_dispatch(connection)
+    return await note_pause(connection, pause)
+
+
+async def hold_dispatch(connection: Connection) -> None:
+    """Wait for the openings under way and keep new ones out until the transaction ends."""
     await connection.execute(_HOLD_CLOSED, {"dispatch_lock": DISPATCH_LOCK})
+
+
+async def note_pause(connection: Connection, pause: NewPause) -> bool:
+    """Pause a scope without waiting for the openings under way: for a fault that was met.
+
+    Recording holds row locks already; to wait for openings that may want them would be a deadlock.
+    """
     parameters = {name: getattr(pause, name) for name in NewPause.__slots__}
     cursor = await connection.execute(_BEGIN_PAUSE, parameters)
     return cursor.rowcount > 0

@@ -136,7 +136,7 @@ async def find_intents(connection: Connection, prefix_hex: str) -> list[IntentRo
 async def load_literals(connection: Connection, intent_id: int) -> dict[int, bytes]:
     """Return the literal evidence of one intent by seq, as far as it was not erased."""
     cursor = await connection.execute(_LITERALS, {"intent_id": intent_id})
-    return {seq: literal for seq, literal in await cursor.fetchall()}
+    return dict(await cursor.fetchall())
 
 
 async def page_intents(connection: Connection, *, after: int, rows_max: int) -> list[PagedIntent]:

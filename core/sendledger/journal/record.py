@@ -1,0 +1,140 @@
+"""Recording: evidence and decisions into the ledger, in groups, always folded, whoever brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sendledger.journal.advance import Advance, Entry, advance, follow, standing_of
+from sendledger.journal.effects import effects_of
+from sendledger.journal.folding import delivery_row, ledger_order
+from sendledger.journal.seals import seal_attempt, seal_observation
+from sendledger.ledger.findings import Finding
+from sendledger.ledger.policy import Policy
+from sendledger.store import ledger_rows, scopes, side_effects
+from sendledger.store.database import Connection, Database
+from sendledger.store.ledger_rows import AcceptedRow, Locked, NewObservation, ObservationRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorder:
+    """Appends to the ledger. ``configurations`` gives each channel's configuration digest."""
+
+    database: Database
+    policy: Policy
+    seal_key: bytes
+    configurations: Mapping[str, str]
+
+    def seal_opening(
+        self, intent_id: int, *, seq: int, number: int, decision_seq: int | None
+    ) -> bytes:
+        """Return the seal of the attempt that is to be opened at *seq*."""
+        return seal_attempt(self.seal_key, intent_id, seq, number, decision_seq)
+
+    def accepted_row(self, intent_id: int, seq: int, finding: Finding) -> AcceptedRow:
+        """Return the common case as one row: *finding* accepts the newest attempt, at *seq*."""
+        assert finding.attempt is not None
+        return AcceptedRow(
+            intent_id=intent_id,
+            number=finding.attempt,
+            seq=seq,
+            rule=finding.rule,
+            stage=finding.stage,
+            reply_code=finding.reply_code,
+            enhanced_code=finding.enhanced_code,
+            provider_reference=finding.provider_reference,
+            literal=finding.literal,
+            seal=seal_observation(self.seal_key, intent_id, seq, finding),
+        )
+
+    async def record_accepted(self, rows: Sequence[AcceptedRow]) -> set[int]:
+        """Record the common case; returns the intent ids it took, the rest needs :meth:`record`."""
+        async with self.database.transaction() as connection:
+            return await ledger_rows.record_accepted(
+                connection, rows, policy_revision=self.policy.revision
+            )
+
+    async def record(self, entries: Sequence[Entry]) -> list[Advance]:
+        """Fold *entries* into the ledger in one transaction; one advance for each intent that exists.
+
+        Locks in key order, so that groups of several workers queue up instead of deadlocking.
+        """
+        async with self.database.transaction() as connection:
+            return await self.record_in(connection, entries)
+
+    async def record_in(self, connection: Connection, entries: Sequence[Entry]) -> list[Advance]:
+        """As :meth:`record`, inside the caller's transaction."""
+        advances = await self._advance(connection, entries)
+        changed = [done for done in advances if done.added]
+        await self._append(connection, changed)
+        await self._write_effects(connection, changed)
+        return advances
+
+    async def _advance(self, connection: Connection, entries: Sequence[Entry]) -> list[Advance]:
+        ids = sorted({entry.intent_id for entry in entries})
+        locked = await ledger_rows.lock_deliveries(connection, ids)
+        attempts = await ledger_rows.load_attempts(connection, ids)
+        observations = await ledger_rows.load_observations(connection, ids)
+        done: list[Advance] = []
+        for row in locked:
+            seen = observations.get(row.intent_id, [])
+            standing = standing_of(row, ledger_order(attempts.get(row.intent_id, []), seen))
+            known = _known(seen)
+            for entry in (entry for entry in entries if entry.intent_id == row.intent_id):
+                step = advance(standing, entry, self.policy, known)
+                known |= {(str(finding.source), finding.identity) for _, finding in step.added}
+                standing = follow(step, standing)
+                done.append(step)
+        return done
+
+    async def _append(self, connection: Connection, changed: Sequence[Advance]) -> None:
+        if not changed:
+            return
+        rows = [
+            self._new(done.locked, seq, finding) for done in changed for seq, finding in done.added
+        ]
+        await ledger_rows.add_observations(connection, rows, policy_revision=self.policy.revision)
+        final = {done.locked.intent_id: done for done in changed}
+        await ledger_rows.write_deliveries(
+            connection, [delivery_row(i, done.after, done.attempts) for i, done in final.items()]
+        )
+
+    async def _write_effects(self, connection: Connection, changed: Sequence[Advance]) -> None:
+        for channel in sorted({done.locked.channel for done in changed}):
+            mine = [done for done in changed if done.locked.channel == channel]
+            effects = effects_of(mine, configuration=self.configurations.get(channel, ""))
+            await side_effects.add_suppressions(connection, effects.suppressions)
+            for pause in effects.pauses:
+                await scopes.note_pause(connection, pause)
+            await side_effects.open_tasks(connection, effects.tasks)
+
+    def _new(self, locked: Locked, seq: int, finding: Finding) -> NewObservation:
+        return NewObservation(
+            intent_id=locked.intent_id,
+            seq=seq,
+            source=finding.source,
+            rule=finding.rule,
+            identity=finding.identity,
+            attempt=finding.attempt,
+            outcome=finding.outcome,
+            scope=finding.scope,
+            later=finding.later,
+            spent=finding.spent,
+            opt_out=finding.opt_out,
+            ruling=finding.ruling,
+            due_at=finding.due_at,
+            authorises=finding.authorises,
+            cause=finding.cause,
+            stage=finding.stage,
+            reply_code=finding.reply_code,
+            enhanced_code=finding.enhanced_code,
+            provider_reference=finding.provider_reference,
+            occurred_at=finding.occurred_at,
+            actor=finding.actor,
+            literal=finding.literal,
+            seal=seal_observation(self.seal_key, locked.intent_id, seq, finding),
+        )
+
+
+def _known(observations: Sequence[ObservationRow]) -> set[tuple[str, str]]:
+    return {(row.source, row.identity) for row in observations}
