@@ -31,7 +31,7 @@ from sendledger.plugin.channel import (
 )
 from sendledger.plugin.spec import hookimpl
 from sendledger.settings.secret import Secret
-from sendledger.settings.types import Duration, PositiveDuration, SettingsModel
+from sendledger.settings.types import Duration, LocalPath, PositiveDuration, SettingsModel
 
 __all__ = [
     "Addressee",
@@ -50,6 +50,7 @@ __all__ = [
     "Go",
     "Hold",
     "Lane",
+    "LocalPath",
     "Observed",
     "Outcome",
     "PositiveDuration",

@@ -141,9 +141,11 @@ def _unmarked(name: str, attribute: str) -> PluginFault:
 
 
 def _unknown(name: str, hook: str) -> PluginFault:
-    near = difflib.get_close_matches(hook, SPECS, n=1)
-    meant = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(SPECS))}"
-    return PluginFault(f"is no hook{meant}", plugin=name, hook=hook)
+    # The prefix that all share would make every name look near.
+    words = [known.removeprefix(PREFIX) for known in SPECS]
+    near = difflib.get_close_matches(hook.removeprefix(PREFIX), words, n=1)
+    meant = f"did you mean {PREFIX}{near[0]}?" if near else f"known: {', '.join(sorted(SPECS))}"
+    return PluginFault(f"is no hook; {meant}", plugin=name, hook=hook)
 
 
 def _refuse_bad_arguments(implementation: pluggy.HookImpl, hook: str) -> None:

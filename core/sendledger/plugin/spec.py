@@ -1,4 +1,10 @@
-"""The hook specifications: what pluggy is told. Each is called by name and by nobody but the host."""
+"""The hook specifications: what pluggy is told. Each is called by name and by nobody but the host.
+
+A *channel* hook is a method of a channel and is asked of that channel; a *module* hook is a function of a
+plugin module. Plain channel hooks may also be functions of a deployment plugin, which then stands in
+(``tryfirst=True``) or wraps (``wrapper=True``); what is async may not. Arguments are passed by name,
+and an implementation may leave out those it does not need.
+"""
 
 from __future__ import annotations
 
@@ -27,41 +33,89 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
+# --- at start-up -----------------------------------------------------------------------------------
+
+
 @hookspec(firstresult=True)
 def sendledger_channel(name: str, settings: Any) -> Channel | None:
-    """At start, for the plugin a channel names: build it from its typed settings, without network."""
+    """Build a channel. A module hook, asked once for each channel that names this plugin.
+
+    *name* is the channel's configured name; *settings* an instance of the module's ``settings_model``.
+    No network and no secret in an exception: whatever is raised stops start-up with its type and line.
+    """
+
+
+# --- at planning -----------------------------------------------------------------------------------
 
 
 @hookspec(firstresult=True)
 def sendledger_destination(text: str) -> Destination | None:
-    """At planning, of one channel: validate and normalise, or raise ``DestinationRefused``."""
+    """Validate and normalise a destination. A channel hook, pure, called for every recipient planned.
+
+    Raise ``DestinationRefused`` with a stable reason and a remedy, neither of which quotes *text*.
+    """
 
 
 @hookspec(firstresult=True)
 def sendledger_prepare(content: Content) -> Writer | None:
-    """Once per content revision, of one channel: compile it; the writer splices recipients in."""
+    """Compile a content revision. A channel hook, pure, called once per revision and process.
+
+    Raise ``ContentFault`` when no message can ever be written from it. The writer then splices one
+    addressee at a time in, without I/O; what its ``write`` raises holds that addressee alone.
+    """
+
+
+# --- at submission ---------------------------------------------------------------------------------
 
 
 @hookspec(firstresult=True)
 def sendledger_session() -> AbstractAsyncContextManager[Session] | None:
-    """Before each attempt, of one channel: an async context that lends a ready session."""
+    """Lend a ready session. A channel hook, entered before each attempt is opened and left after it.
+
+    Connecting, TLS, authentication and the probe of a kept connection belong into entering, which
+    raises ``SessionRefused`` with the evidence: nothing is spent and nothing in doubt. Plain: it
+    returns the context at once, as a function under ``@asynccontextmanager`` does.
+    """
 
 
 @hookspec(firstresult=True)
 async def sendledger_submit(session: Session, envelope: Envelope) -> Evidence | None:
-    """With the attempt committed, of one channel: hand over, return literal evidence."""
+    """Hand one envelope over and return what was read. A channel hook, called with the attempt committed.
+
+    Whatever the peer does is evidence, not an exception. Set ``handed_over`` from the moment the write that
+    could complete the handoff was given to the transport, even if that write fails. An exception
+    becomes evidence of an unknown handoff; cancellation means that the time is up and must not be
+    swallowed.
+    """
 
 
 @hookspec(firstresult=True)
 def sendledger_classify(channel: str, evidence: Evidence) -> Classification | None:
-    """After a submission, deployment plugins first: what does it mean? Pure; stops at the first answer."""
+    """Say what evidence means, or None for no opinion. A channel and a module hook; pure.
+
+    Asked in this order until somebody answers: deployment plugins, the configured rule table, the
+    channel. Core keeps the answer to what can be true: unanswered evidence stays ambiguous. An
+    implementation that raises is counted and passed over.
+    """
 
 
 @hookspec
 async def sendledger_authorize(candidates: Sequence[Candidate]) -> Sequence[Verdict]:  # type: ignore[empty-body]
-    """Before a slot is taken, of all: may these go now? Same length, same order; the strictest wins."""
+    """Say which candidates may go now. A module hook, asked of all plugins before a slot is taken.
+
+    One verdict per candidate, in their order; of several plugins the strictest wins: deny, hold, wait,
+    go. Time is ``candidate.now``. Raising, a wrong answer or exceeding the time limit holds all
+    candidates under the rule ``policy.failing``.
+    """
+
+
+# --- after the commit ------------------------------------------------------------------------------
 
 
 @hookspec
 def sendledger_observed(observations: Sequence[Observed]) -> None:
-    """After a commit, of all: be told. Time-limited; can never change an outcome."""
+    """Be told what was committed. A module hook, called for all plugins, each alone in its own thread.
+
+    It can change no outcome. Raising or exceeding the time limit is counted; while a call is still
+    running, further batches pass this plugin by. Not everything is told across a crash: the ledger is.
+    """
