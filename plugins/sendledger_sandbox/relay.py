@@ -6,7 +6,7 @@ import inspect
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from sendledger_sandbox.script import Outcome, Phase, Turns, parse_outcome
 
@@ -56,16 +56,16 @@ class Connections:
 
 @dataclass(kw_only=True, eq=False)
 class Relay:
-    """The behaviour of a server, which may be changed while it runs, and its counts.
+    """The behaviour of a server and its counts; *observer*, *greeting* and *refuse_new* may change while it runs.
 
-    *script* holds outcomes for every session, in the script language. *strict* off takes a bare LF for a
+    *script* holds outcomes for every session, as :meth:`play` takes them. *strict* off takes a bare LF for a
     line end, as relays do that let messages be smuggled. *greeting* replaces the 220: the bytes are sent
     as they are and the session ends unless they begin with ``220``. *refuse_new* answers 421 to every new
     connection. *tls* offers STARTTLS, or with *implicit_tls* speaks TLS from the first byte. With
     *credentials* a MAIL without AUTH is refused. *unexpected* says what peers did against the protocol.
     """
 
-    script: Sequence[str] = ()
+    script: InitVar[Sequence[str]] = ()
     strict: bool = True
     observer: Observer | None = None
     greeting: bytes | None = None
@@ -85,8 +85,18 @@ class Relay:
     outcomes: tuple[Outcome, ...] = field(default=(), init=False, repr=False)
     _reached: Counter[Phase] = field(default_factory=Counter, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        self.outcomes = tuple(map(parse_outcome, self.script))
+    def __post_init__(self, script: Sequence[str]) -> None:
+        if self.implicit_tls and self.tls is None:
+            raise ValueError("implicit_tls needs a tls context")
+        self.play(*script)
+
+    def play(self, *script: str) -> None:
+        """Play these outcomes in every session from now on, instead of those before; turns start anew.
+
+        Raises :class:`~sendledger_sandbox.ScriptFault`, and then nothing has changed.
+        """
+        self.outcomes = tuple(map(parse_outcome, script))
+        self.turns = Turns()
 
     async def tell(self, phase: Phase, info: ConnectionInfo) -> None:
         """Tell the observer, and wait until it lets the server go on."""

@@ -163,7 +163,7 @@ def parse_recipient(address: str) -> tuple[Outcome, ...]:
     outcomes = tuple(parse_outcome(text) for text in local_part.split("+")[1:])
     for outcome in outcomes:
         if outcome.phase not in _OF_RECIPIENT:
-            raise ScriptFault(f"{outcome.phase} is over before the recipient is known")
+            raise ScriptFault(f"only the whole server can script {outcome.phase}")
     return outcomes
 
 

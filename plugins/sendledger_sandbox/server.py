@@ -73,7 +73,7 @@ class CaptureServer(Relay):
         # A task of ours and not the stream's own: Python 3.11 reports a cancelled one of its own as an error.
         task = asyncio.create_task(self._serve(reader, writer))
         self._sessions.add(task)
-        task.add_done_callback(self._part)
+        task.add_done_callback(lambda done: self._part(done, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(reader, writer, strict=self.strict, idle_s=self.idle_s)
@@ -82,7 +82,9 @@ class CaptureServer(Relay):
         finally:
             self.connections.closed()
 
-    def _part(self, session: asyncio.Task[None]) -> None:
+    def _part(self, session: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        # A session that was cancelled before its first step never came to close its connection.
+        writer.transport.abort()
         self._sessions.discard(session)
         if not session.cancelled() and (fault := session.exception()) is not None:
             self._faults.append(fault)

@@ -175,7 +175,7 @@ def fault_of(message: bytes, *, eight_bit: bool) -> str | None:
         return "554 5.6.0 bare CR or LF in the message"
     if _SINGLE_DOT.search(b"\r\n" + message):
         return "554 5.6.0 line begins with a dot that was not doubled"
-    if max(map(len, message.replace(b"\r\n.", b"\r\n").split(b"\r\n"))) + 2 > TEXT_LINE_MAX:
+    if max(map(len, unstuff(message).split(b"\r\n"))) + 2 > TEXT_LINE_MAX:
         return f"554 5.6.0 line longer than {TEXT_LINE_MAX - 2} octets"
     if not eight_bit and not message.isascii():
         return "554 5.6.1 eight-bit content without BODY=8BITMIME"
