@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,49 +12,48 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from sendledger.postgres import Embedded, StopResult
+from sendledger.postgres import Embedded
 
 TEMPLATE_LOCK = 7_301
 
 
 @pytest.fixture(scope="session")
 def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this run share."""
+    """Return a folder that all workers of this run share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session")
 def run_id(request: pytest.FixtureRequest) -> str:
-    """A word that all workers of this run share, and no other run."""
+    """Return a word that all workers of this run share, and no other run."""
     worker = getattr(request.config, "workerinput", {})
     return str(worker.get("testrunuid", uuid4().hex))
 
 
 @pytest.fixture(scope="session")
 def installation_id(run_id: str) -> UUID:
-    """The identity every test database is bound to."""
+    """Return the identity every test database is bound to."""
     return UUID(hex=run_id[:32])
 
 
 @pytest.fixture(scope="session")
 def postgres_dsn(session_dir: Path) -> Iterator[str]:
-    """The URL of a server to make databases in: SENDLEDGER_TEST_DSN, else an embedded one.
+    """Lend a server to make databases in: SENDLEDGER_TEST_DSN (a URL), else an embedded one.
 
-    All workers use one embedded server; whoever leaves last stops it and removes its data.
+    All workers use one embedded server; whoever leaves last stops it.
     """
     if given := os.environ.get("SENDLEDGER_TEST_DSN"):
         yield given
         return
     server = Embedded(session_dir / "state")
     yield server.ensure()
-    if server.stop() is StopResult.STOPPED:
-        shutil.rmtree(server.state_dir)
+    server.stop()
 
 
 @pytest.fixture(scope="session")
 def template(postgres_dsn: str, run_id: str, installation_id: UUID) -> str:
-    """The name of a migrated database to clone; the first worker makes it."""
+    """Return the name of a migrated database to clone; the first worker makes it."""
     from sendledger.store.migrate import migrate  # noqa: PLC0415 - only tests with a schema need it
 
     name = f"template_{run_id}"
@@ -73,7 +71,7 @@ def template(postgres_dsn: str, run_id: str, installation_id: UUID) -> str:
 
 @pytest.fixture
 def database(postgres_dsn: str, template: str) -> Iterator[str]:
-    """The URL of a migrated database of this test's own."""
+    """Lend the URL of a migrated database of this test's own."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres_dsn, autocommit=True) as admin:
         admin.execute(_about(name, "CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log", template))

@@ -120,20 +120,22 @@ class Embedded:
 
     def status(self) -> ServerStatus:
         """Return what is known, without waiting for anybody and without making anything."""
-        exists = self._layout.area.exists()
-        answer = self._answer() if exists else None
-        return ServerStatus(
-            running=answer is not None,
-            pid=server_pid(self._layout),
-            port=answer[0] if answer else None,
-            version=answer[1] if answer else None,
-            data_directory=self._layout.data,
-            used_by_others=exists and self._used_by_others_now(),
-        )
+        with explain(self._layout.area, USABLE):
+            exists = self._layout.area.exists()
+            answer = self._answer() if exists else None
+            return ServerStatus(
+                running=answer is not None,
+                pid=server_pid(self._layout),
+                port=answer[0] if answer else None,
+                version=answer[1] if answer else None,
+                data_directory=self._layout.data,
+                used_by_others=exists and self._used_by_others_now(),
+            )
 
     def psql_command(self) -> tuple[list[str], Mapping[str, str]]:
         """Return the command and environment of a psql session; the password stays in its file."""
-        port = self._layout.remembered_port()
+        with explain(self._layout.area, USABLE):
+            port = self._layout.remembered_port()
         if port is None:
             raise PostgresError(
                 f"{self._layout.area}: the embedded database was never started; start it"

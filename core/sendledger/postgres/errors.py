@@ -13,8 +13,9 @@ class PostgresError(Exception):
 
 @contextmanager
 def explain(path: Path, remedy: str) -> Iterator[None]:
-    """Turn an ``OSError`` about *path* into a :class:`PostgresError` that ends with *remedy*."""
+    """Turn an ``OSError`` into a :class:`PostgresError` that names its file, else *path*, and *remedy*."""
     try:
         yield
     except OSError as error:
-        raise PostgresError(f"{path}: {error.strerror or error}; {remedy}") from error
+        place = error.filename or path
+        raise PostgresError(f"{place}: {error.strerror or error}; {remedy}") from error
