@@ -1,0 +1,69 @@
+"""A plugin that implements every hook there is and writes down which were called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+from plugins_for_tests.recorder import Recorder, RecorderSettings
+from sendledger.plugin import (
+    Candidate,
+    Classification,
+    Content,
+    Destination,
+    Envelope,
+    Evidence,
+    Go,
+    Session,
+    Verdict,
+    Writer,
+    hookimpl,
+)
+
+settings_model = RecorderSettings
+called: list[str] = []
+
+
+class Everything(Recorder):
+    @hookimpl
+    def sendledger_destination(self, text: str) -> Destination:
+        called.append("sendledger_destination")
+        return super().sendledger_destination(text)
+
+    @hookimpl
+    def sendledger_prepare(self, content: Content) -> Writer:
+        called.append("sendledger_prepare")
+        return super().sendledger_prepare(content)
+
+    @hookimpl
+    def sendledger_session(self) -> AbstractAsyncContextManager[Session]:
+        called.append("sendledger_session")
+        return super().sendledger_session()
+
+    @hookimpl
+    async def sendledger_submit(self, session: Session, envelope: Envelope) -> Evidence:
+        called.append("sendledger_submit")
+        return await super().sendledger_submit(session, envelope)
+
+    @hookimpl
+    def sendledger_classify(self, channel: str, evidence: Evidence) -> Classification | None:
+        called.append("sendledger_classify")
+        return super().sendledger_classify(channel, evidence)
+
+
+@hookimpl
+def sendledger_channel(settings: RecorderSettings) -> Everything:
+    called.append("sendledger_channel")
+    return Everything(settings)
+
+
+@hookimpl
+async def sendledger_authorize(candidates: Sequence[Candidate]) -> Sequence[Verdict]:
+    called.append("sendledger_authorize")
+    return [Go(until=candidate.now + timedelta(seconds=1)) for candidate in candidates]
+
+
+@hookimpl
+def sendledger_observed() -> None:
+    called.append("sendledger_observed")
