@@ -1,0 +1,153 @@
+"""Logs: what passes, what is redacted, and that libraries cannot speak past either."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sendledger.logs import configure_logs, describe_exception, get_logger, redact
+from sendledger.settings.problems import SettingsError
+
+ADDRESS = "ann@school.example"
+NUMBER = "+12025550143"
+
+
+@pytest.fixture
+def out() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    stream = io.StringIO()
+    configure_logs(json=True, level="debug", stream=stream)
+    yield stream
+    configure_logs(json=False, level="info")
+    root.setLevel(before[0])
+    root.handlers[:] = before[1]
+
+
+def last(out: io.StringIO) -> dict[str, Any]:
+    found = json.loads(out.getvalue().splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def test_known_keys_pass_and_unknown_ones_do_not(out: io.StringIO) -> None:
+    due_at = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
+    get_logger("work").info(
+        "recorded", channel="email", rows=7, waited_s=0.5, due_at=due_at, name="Ann", total=3
+    )
+    line = last(out)
+    assert {key: line[key] for key in ("event", "level", "logger")} == {
+        "event": "recorded",
+        "level": "info",
+        "logger": "work",
+    }
+    assert (line["channel"], line["rows"], line["waited_s"]) == ("email", 7, 0.5)
+    assert line["due_at"] == "2026-03-01 08:30:00+00:00"
+    assert (line["name"], line["total"]) == ("[redacted]", "[redacted]")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"to {ADDRESS}, now", "to [redacted], now"),
+        (f"To=<{ADDRESS}>", "To=<[redacted]>"),
+        ("postgresql://u:pw@db.example/x", "[redacted]"),
+        (f"The 'To' number {NUMBER} is not valid", "The 'To' number [redacted] is not valid"),
+        ("call (202) 555-0143.", "call [redacted]."),
+        ("202.555.0143", "[redacted]"),
+        ("from 127.0.0.1 to 192.168.100.200", "from 127.0.0.1 to 192.168.100.200"),
+        ("on 2026-03-01 at 08:30:00", "on 2026-03-01 at 08:30:00"),
+        ("550 5.1.1 after 12 s", "550 5.1.1 after 12 s"),
+        ("a\r\nforged=line", "a forged=line"),
+    ],
+)
+def test_addresses_and_numbers_are_found_in_any_text(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+def test_redaction_reaches_events_and_lists(out: io.StringIO) -> None:
+    get_logger("work").warning(
+        f"lost {ADDRESS}", reason=[NUMBER, "quota"], intent_key="12345678901234567890"
+    )
+    line = last(out)
+    assert line["event"] == "lost [redacted]"
+    assert line["reason"] == ["[redacted]", "quota"]
+    assert line["intent_key"] == "12345678901234567890"
+
+
+def test_an_exception_from_elsewhere_keeps_its_type_and_loses_its_text(out: io.StringIO) -> None:
+    error = ConnectionRefusedError(111, f"cannot reach {ADDRESS}")
+    error.__cause__ = ValueError("Key (name)=(Ann) already exists")
+    get_logger("work").error("failed", exc_info=error)
+    assert last(out)["exception"] == "ConnectionRefusedError[ECONNREFUSED] <- ValueError"
+
+
+def test_our_own_exceptions_keep_their_text_and_our_lines() -> None:
+    with pytest.raises(ValueError, match="no log level") as caught:
+        configure_logs(json=False, level="loud")
+    assert describe_exception(caught.value).startswith("ValueError at sendledger.logs:")
+    own = SettingsError([f"wrong near {ADDRESS}"], file="x.yaml")
+    assert describe_exception(own) == "SettingsError: x.yaml: wrong near [redacted]"
+
+
+def test_the_members_of_a_group_are_named() -> None:
+    group = ExceptionGroup("secret", [KeyError("secret"), TimeoutError()])
+    assert describe_exception(group) == "ExceptionGroup of 2: (KeyError; TimeoutError)"
+
+
+@pytest.mark.parametrize(
+    "name", ["aiosmtplib", "asyncio", "uvicorn.access", "twilio.http", "psycopg.pool"]
+)
+def test_libraries_are_heard_from_warning_on(out: io.StringIO, name: str) -> None:
+    logging.getLogger(name).info("AUTH PLAIN secret")
+    assert out.getvalue() == ""
+    logging.getLogger(name).warning("error connecting in %r: %s", ADDRESS, ValueError("secret"))
+    line = last(out)
+    assert line["event"] == "error connecting in '[redacted]': ValueError"
+    assert (line["logger"], line["level"]) == (name, "warning")
+
+
+def test_what_a_library_spliced_in_itself_is_cut_off(out: io.StringIO) -> None:
+    asyncio = logging.getLogger("asyncio")
+    asyncio.error(
+        "Task exception was never retrieved\nfuture: <Task exception=ValueError('secret')>"
+    )
+    assert last(out)["event"] == "Task exception was never retrieved"
+    asyncio.error("Exception in callback Reader.feed(b'secret')")
+    assert last(out)["event"] == "Exception in callback Reader.feed"
+
+
+def test_no_level_shows_a_password_or_its_base64(out: io.StringIO) -> None:
+    password = "S3cr3t-and-long!"  # a made-up one
+    encoded = base64.b64encode(f"\0mailer\0{password}".encode()).decode()
+    get_logger("work").debug("login", password=password, stage="auth", header=f"Basic {encoded}")
+    logging.getLogger("aiosmtplib").critical("AUTH PLAIN " + encoded)  # noqa: G003 - spliced in, as some do
+    assert "login" in out.getvalue()
+    assert password not in out.getvalue()
+    assert encoded not in out.getvalue()
+
+
+def test_text_is_one_line_of_keys_and_quiet_below_its_level() -> None:
+    stream = io.StringIO()
+    configure_logs(json=False, level="warning", stream=stream)
+    try:
+        get_logger("work").info("unheard")
+        get_logger("work").error("two words", rows=2)
+    finally:
+        configure_logs(json=False, level="info")
+    assert stream.getvalue().count("\n") == 1
+    assert 'level=error logger=work event="two words" rows=2' in stream.getvalue()
+
+
+def test_a_logger_redacts_before_anything_was_configured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    get_logger("early").info("hello", destination=ADDRESS)
+    assert "destination=[redacted]" in capsys.readouterr().err
