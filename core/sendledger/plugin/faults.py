@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import traceback
 from collections import Counter
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from sendledger.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class PluginFault(Exception):  # noqa: N818 - a fault is the word for it
@@ -31,7 +32,7 @@ class Faults(Counter[tuple[str, str]]):
         """Count *fault* and log it; whoever calls goes on."""
         hook = fault.hook or "load"
         self[fault.plugin, hook] += 1
-        log.error("plugin fault", extra={"plugin": fault.plugin, "hook": hook, "fault": str(fault)})
+        log.error("plugin fault", plugin=fault.plugin, hook=hook, fault=str(fault))
 
 
 def contained(error: BaseException) -> bool:
