@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from hashlib import sha256
 from sendledger.plugin import Addressee, Content, ContentFault, Template
 from sendledger_smtp.body import Body, write_body
 from sendledger_smtp.destination import read_destination
-from sendledger_smtp.mailbox import CONTROLS, write_mailbox
+from sendledger_smtp.header import CONTROLS, write_mailbox, write_text
 
 BODIES = {"text": "plain", "html": "html"}
 """Parts and their text subtypes, from plain to rich: the last one a reader can show wins (RFC 2046)."""
@@ -22,12 +21,9 @@ SETTINGS = frozenset({"from_name", "reply_to"})
 """What the content may say about its letterhead. Never the From address: it is the sender's identity."""
 
 INJECTION = "content.header-injection"
+NOT_UNICODE = "content.not-unicode"
 MISSING = "content.variable-missing"
 
-PLAIN_SUBJECT_MAX = 900
-"""Octets of an ASCII subject left as it is; a header line has at most 998 (RFC 5322 section 2.1.1)."""
-
-_WORD_MAX = 45  # octets whose encoded-word stays within the 75 characters of RFC 2047 section 2
 _ATOM = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -74,10 +70,8 @@ class MessageWriter:
     def _headers(self, addressee: Addressee, subject: str) -> Iterator[bytes]:
         yield b"Date: %b\r\n" % format_datetime(self._clock()).encode("ascii")
         yield self._head
-        yield b"To: %b\r\n" % _octets(
-            "destination", _one_line("destination", addressee.destination)
-        )
-        yield b"Subject: %b\r\n" % write_subject(subject)
+        yield b"To: %b\r\n" % _destination(addressee.destination)
+        yield b"Subject: %b\r\n" % _subject(subject)
         yield b"Message-ID: <%b@%b>\r\n" % (_atom(addressee.intent_key), self._message_id_domain)
         yield b"Sendledger-Token: %b\r\n" % _atom(addressee.token)
 
@@ -113,21 +107,6 @@ def compile_content(
     return MessageWriter(content, head, letterhead.message_id_domain, clock)
 
 
-def write_subject(subject: str) -> bytes:
-    """Return *subject* as a header value that decodes to exactly this text. Raises ``ContentFault``.
-
-    What could be read as an encoded-word is encoded itself: ``=?utf-8?q?Hi=0ABcc:_x?=`` is a subject
-    that looks odd, not a second header.
-    """
-    _one_line("subject", subject)
-    plain = subject.isascii() and len(subject) <= PLAIN_SUBJECT_MAX
-    if plain and "=?" not in subject and subject == subject.strip():
-        return subject.encode("ascii")
-    return b"\r\n ".join(
-        b"=?utf-8?b?%b?=" % b64encode(word) for word in _words(_octets("subject", subject))
-    )
-
-
 def _static_headers(settings: Mapping[str, str], letterhead: Letterhead) -> bytes:
     name = settings.get("from_name", letterhead.sender_name)
     head = _mailbox("From", name, letterhead.sender)
@@ -155,33 +134,30 @@ def _render(part: str, template: Template, variables: Mapping[str, object]) -> s
         raise ContentFault(MISSING, f"{part} needs {error.args[0]!r}; supply it") from None
 
 
-def _one_line(what: str, text: str) -> str:
+def _subject(text: str) -> bytes:
     # Refused, never stripped: what was cut away would be sent in nobody's name.
-    if CONTROLS.search(text):
-        raise ContentFault(
-            INJECTION, f"{what} holds a line break or control character; take it out"
-        )
-    return text
+    try:
+        return write_text(text)
+    except UnicodeEncodeError:
+        raise ContentFault(NOT_UNICODE, "the subject holds half a character pair") from None
+    except ValueError as error:
+        raise ContentFault(INJECTION, f"the subject holds {error}; take it out") from None
 
 
-def _octets(what: str, text: str) -> bytes:
+def _destination(address: str) -> bytes:
+    if CONTROLS.search(address):
+        raise ContentFault(INJECTION, "the destination holds a line break or control character")
+    return address.encode()
+
+
+def _octets(part: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ContentFault("content.not-unicode", f"{what} holds half a character pair") from None
+        raise ContentFault(NOT_UNICODE, f"{part} holds half a character pair") from None
 
 
 def _atom(text: str) -> bytes:
     if _ATOM.fullmatch(text) is None:
         raise ValueError("an intent key and a token hold letters, digits, dots, - and _ only")
     return text.encode("ascii")
-
-
-def _words(octets: bytes) -> Iterator[bytes]:
-    """Cut UTF-8 between characters (RFC 2047 section 5 forbids to cut within one)."""
-    while octets:
-        end = _WORD_MAX
-        while end < len(octets) and octets[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation octet
-            end -= 1
-        yield octets[:end]
-        octets = octets[end:]

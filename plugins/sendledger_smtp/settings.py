@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sendledger.plugin import PositiveDuration, Secret, SettingsModel
 from sendledger_smtp.destination import read_destination
-from sendledger_smtp.mailbox import write_mailbox
+from sendledger_smtp.header import write_mailbox
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})+")
