@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
@@ -137,7 +137,7 @@ def _expectation(detail: ErrorDetails, field: FieldInfo | None, node: Node) -> s
         return f"expected {context['expected'].replace(chr(39), '')}"
     if kind in _BOUND_ERRORS:
         bound = _BOUND_ERRORS[kind]
-        return f"expected {_number(field)} of {_BOUNDS[bound]} {context[bound]}"
+        return f"expected {_number(field)} of {_BOUNDS[bound]} {_number_text(context[bound])}"
     if kind in _EXPECTED:
         bounds = " and ".join(_bounds(field))
         return f"expected {_EXPECTED[kind]}{f' of {bounds}' if bounds else ''}"
@@ -151,10 +151,22 @@ def _number(field: FieldInfo | None) -> str:
 
 
 def _bounds(field: FieldInfo | None) -> Iterator[str]:
-    for rule in field.metadata if field is not None else ():
+    for rule in _rules(field) if field is not None else ():
         for name, words in _BOUNDS.items():
             if (bound := getattr(rule, name, None)) is not None:
-                yield f"{words} {bound}"
+                yield f"{words} {_number_text(bound)}"
+
+
+def _rules(field: FieldInfo) -> Iterator[Any]:
+    """Yield the constraints of *field*, those on one side of a union included."""
+    yield from field.metadata
+    for side in typing.get_args(field.annotation):
+        for rule in getattr(side, "__metadata__", ()):
+            yield from rule.metadata if isinstance(rule, FieldInfo) else (rule,)
+
+
+def _number_text(bound: Any) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 def _mask(sentence: str, node: Node, words: frozenset[str]) -> str:
@@ -223,6 +235,8 @@ def _leaves(annotation: Any) -> Iterator[Any]:
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Literal:
         yield from arguments
+    elif typing.get_origin(annotation) is Annotated:
+        yield from _leaves(arguments[0])
     elif arguments:
         for argument in arguments:
             yield from _leaves(argument)
