@@ -1,7 +1,7 @@
 """JSON Schemas with which an editor completes and checks the settings and policy files.
 
 Run ``python -m sendledger.settings.schema NAME=MODULE...`` to print the one for settings; each MODULE is
-a channel plugin with a ``settings_model``.
+a channel plugin with a ``settings_model``. With ``--policy`` it prints the one for policies.
 """
 
 from __future__ import annotations
@@ -129,10 +129,14 @@ def _widen(shape: dict[str, Any]) -> dict[str, Any]:
     return {**shape, "type": _WIDENED[kind]}
 
 
-def _models(arguments: list[str]) -> dict[str, type[BaseModel]]:
+def _main(arguments: list[str]) -> str:
+    if arguments == ["--policy"]:
+        return render(policy_schema())
     pairs = (argument.partition("=") for argument in arguments)
-    return {name: import_module(module).settings_model for name, _, module in pairs}
+    return render(
+        json_schema({name: import_module(module).settings_model for name, _, module in pairs})
+    )
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render(json_schema(_models(sys.argv[1:]))))
+    sys.stdout.write(_main(sys.argv[1:]))

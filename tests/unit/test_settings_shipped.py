@@ -1,0 +1,103 @@
+"""The shipped configuration: it loads, says what it claims, and its schemas are up to date."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sendledger.settings.describe import Described, Difference, describe, differences
+from sendledger.settings.load import load, load_policy
+from sendledger.settings.policy import PolicySettings
+from sendledger.settings.schema import json_schema, policy_schema, render
+from sendledger.settings.validate import validate_block
+from sendledger_smtp import SmtpSettings
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+ENV = {"SENDLEDGER_SMTP_PASSWORD": "hunter22"}
+
+
+def test_the_example_loads_and_its_worker_is_the_default() -> None:
+    settings, policy = load(CONFIG / "example.yaml", ENV)
+    relay = validate_block(SmtpSettings, settings.channels["email"].settings)
+    assert (relay.dial_port, relay.tls) == (587, "starttls")
+    assert differences(settings.worker, type(settings.worker)()) == []
+    assert policy == load_policy(CONFIG / "policy.yaml")
+
+
+def test_the_example_policy_is_slower_and_gives_up_after_two_days() -> None:
+    retry = load_policy(CONFIG / "policy.yaml").retry
+    assert (min(retry.delays), max(retry.delays)) == (timedelta(minutes=5), timedelta(hours=4))
+    assert retry.give_up_after == timedelta(days=2)
+    assert (
+        sum(retry.delays, timedelta(0)) < timedelta(days=2) < sum(retry.delays, timedelta(0)) * 1.25
+    )
+
+
+def test_the_demo_stays_on_this_machine_and_only_hurries() -> None:
+    settings, policy = load(CONFIG / "demo.yaml", {})
+    relay = validate_block(SmtpSettings, settings.channels["email"].settings)
+    assert relay.loopback
+    assert relay.dial_port == 18025
+    changed = differences(policy, PolicySettings())
+    assert Difference(path="scale", value="60", default="1") in changed
+    assert Difference(path="unknown.wait", value="1m", default="1h") in changed
+    assert policy.model_fields_set == {"scale"}
+
+
+def test_what_was_understood_is_told_with_its_origin_and_without_secrets() -> None:
+    settings, _ = load(CONFIG / "example.yaml", ENV)
+    relay = validate_block(SmtpSettings, settings.channels["email"].settings)
+    rows = describe(settings, {"email": relay})
+    assert Described(path="database.embedded.port", value="not set", origin="default") in rows
+    assert Described(path="channels.email.slots", value="50", origin="set") in rows
+    assert Described(path="channels.email.settings.password", value="***", origin="set") in rows
+    assert Described(path="channels.email.settings.tls", value="starttls", origin="set") in rows
+    assert (
+        Described(path="channels.email.settings.timeouts.greeting", value="5m", origin="default")
+        in rows
+    )
+    assert Described(path="worker.sweep", value="15s", origin="set") in rows
+    assert "hunter22" not in repr(rows)
+    assert not [row for row in describe(settings) if row.path.startswith("channels.email.settings")]
+
+
+def test_a_policy_is_described_by_its_rules_names() -> None:
+    rows = describe(load_policy(CONFIG / "policy.yaml"))
+    assert (
+        Described(path="classification.smtp", value="site.relay-maintenance", origin="set") in rows
+    )
+    assert Described(path="back_off.intents", value="3", origin="set") in rows
+    assert Described(path="scale", value="1", origin="default") in rows
+
+
+def test_the_schemas_for_editors_are_up_to_date() -> None:
+    remedy = "run: python -m sendledger.settings.schema smtp=sendledger_smtp > config/sendledger.schema.json"
+    settings = render(json_schema({"smtp": SmtpSettings}))
+    assert (CONFIG / "sendledger.schema.json").read_text(encoding="utf-8") == settings, remedy
+    remedy = "run: python -m sendledger.settings.schema --policy > config/policy.schema.json"
+    assert (CONFIG / "policy.schema.json").read_text(encoding="utf-8") == render(policy_schema()), (
+        remedy
+    )
+
+
+@pytest.mark.parametrize("schema", [json_schema({"smtp": SmtpSettings}), policy_schema()])
+def test_every_reference_in_a_schema_leads_somewhere(schema: dict[str, Any]) -> None:
+    references = {part.split('"')[0] for part in json.dumps(schema).split("#/$defs/")[1:]}
+    assert references
+    assert references <= schema["$defs"].keys()
+
+
+def test_the_schema_takes_scalars_as_editors_read_them() -> None:
+    schema = json_schema({"smtp": SmtpSettings})
+    relay = schema["$defs"]["smtp.settings"]["properties"]
+    assert relay["host"]["type"] == ["string", "number", "boolean"]
+    assert relay["port"]["type"] == ["integer", "string"]
+    assert [*relay["password"]["oneOf"][0]["properties"]] == ["$env"]
+    assert relay["idle_max"]["default"] == "1m"
+    [smtp, other] = schema["properties"]["channels"]["patternProperties"].popitem()[1]["oneOf"]
+    assert smtp["properties"]["plugin"] == {"const": "smtp"}
+    assert other["properties"]["plugin"]["not"] == {"enum": ["smtp"]}
