@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import io
 import json
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sendledger.logs import configure_logs, describe_exception, get_logger, redact
+from sendledger.logs import (
+    LEVELS,
+    NUMBERS,
+    SAFE_KEYS,
+    configure_logs,
+    describe_exception,
+    get_logger,
+    redact,
+)
 from sendledger.settings.problems import SettingsError
 
 ADDRESS = "ann@school.example"
@@ -151,3 +161,45 @@ def test_a_logger_redacts_before_anything_was_configured(
 ) -> None:
     get_logger("early").info("hello", destination=ADDRESS)
     assert "destination=[redacted]" in capsys.readouterr().err
+
+
+def test_a_logged_exception_comes_with_its_type(out: io.StringIO) -> None:
+    try:
+        int("hunter22")
+    except ValueError:
+        get_logger("work").exception("unreadable")
+    line = last(out)
+    assert (line["level"], line["exception"]) == ("error", "ValueError")
+    assert "exc_info" not in line
+
+
+def _logged_keys(source: Path) -> set[str]:
+    calls = (
+        node
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    )
+    keys: set[str] = set()
+    for call in calls:
+        match call.func:
+            case ast.Attribute(value=ast.Name(id="log"), attr=attr) if attr in {
+                *LEVELS,
+                "exception",
+            }:
+                keys |= {keyword.arg for keyword in call.keywords if keyword.arg}
+    return keys - {"exc_info"}
+
+
+def test_every_key_that_is_logged_is_known_to_be_safe() -> None:
+    root = Path(__file__).resolve().parents[2]
+    sources = [*root.glob("core/sendledger/**/*.py"), *root.glob("plugins/**/*.py")]
+    found = {key: source.name for source in sources for key in _logged_keys(source)}
+    assert found
+    unknown = {
+        key: name
+        for key, name in found.items()
+        if key not in SAFE_KEYS and not key.endswith(NUMBERS)
+    }
+    assert not unknown, (
+        "add these to SAFE_KEYS of sendledger.logs if they hold our own words or counts"
+    )
