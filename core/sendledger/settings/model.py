@@ -32,7 +32,7 @@ Name = Annotated[str, AfterValidator(_name), WithJsonSchema({"type": "string", "
 
 
 class EmbeddedSettings(SettingsModel):
-    """The Postgres server that Sendledger runs itself; without a port it listens on a socket only."""
+    """The Postgres server that Sendledger runs itself; without a port it chooses one and remembers it."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
 
