@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from sendledger.ledger.decisions import Circumstances, after_refusal, decision_needed
 from sendledger.ledger.findings import Finding
-from sendledger.ledger.fold import Rank, fold, rank_of
+from sendledger.ledger.fold import Rank, fold, ranks
 from sendledger.ledger.policy import Policy
 from sendledger.ledger.rows import Attempt, Delivery, Origin, Row
 from sendledger.ledger.words import Outcome, Provenance, Scope
@@ -31,10 +31,16 @@ class Standing:
         return [row for row in self.rows if isinstance(row, Attempt)]
 
     def accepted_attempts(self) -> list[int]:
-        """Return the numbers of attempts that some evidence says were accepted."""
-        seen = [row for row in self.rows if not isinstance(row, Attempt)]
-        found = {row.attempt for row in seen if rank_of(row) is Rank.ACCEPTED}
-        return sorted(number for number in found if number is not None)
+        """Return the numbers of attempts that stand accepted."""
+        return self._standing_at(Rank.ACCEPTED)
+
+    def unknown_attempts(self) -> list[int]:
+        """Return the numbers of attempts whose result stands unknown."""
+        return self._standing_at(Rank.UNKNOWN)
+
+    def _standing_at(self, rank: Rank) -> list[int]:
+        found = ranks(origin_of(self.locked), self.rows)
+        return sorted(number for number, reached in found.items() if reached is rank)
 
 
 Proposal = Callable[[Standing], Sequence[Finding]]

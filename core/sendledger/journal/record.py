@@ -18,10 +18,15 @@ from sendledger.store.ledger_rows import AcceptedRow, Locked, NewObservation, Ob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """Appends to the ledger. ``configurations`` gives each channel's configuration digest."""
+    """Appends to the ledger.
+
+    ``policies`` decides by channel, also for a channel that is not configured any more;
+    ``configurations`` gives each channel's configuration digest.
+    """
 
     database: Database
-    policy: Policy
+    policies: Mapping[str, Policy]
+    revision: str
     seal_key: bytes
     configurations: Mapping[str, str]
 
@@ -51,7 +56,7 @@ class Recorder:
         """Record the common case; returns the intent ids it took, the rest needs :meth:`record`."""
         async with self.database.transaction() as connection:
             return await ledger_rows.record_accepted(
-                connection, rows, policy_revision=self.policy.revision
+                connection, rows, policy_revision=self.revision
             )
 
     async def record(self, entries: Sequence[Entry]) -> list[Advance]:
@@ -81,7 +86,7 @@ class Recorder:
             standing = standing_of(row, ledger_order(attempts.get(row.intent_id, []), seen))
             known = _known(seen)
             for entry in (entry for entry in entries if entry.intent_id == row.intent_id):
-                step = advance(standing, entry, self.policy, known)
+                step = advance(standing, entry, self.policies[row.channel], known)
                 known |= {(str(finding.source), finding.identity) for _, finding in step.added}
                 standing = follow(step, standing)
                 done.append(step)
@@ -93,7 +98,7 @@ class Recorder:
         rows = [
             self._new(done.locked, seq, finding) for done in changed for seq, finding in done.added
         ]
-        await ledger_rows.add_observations(connection, rows, policy_revision=self.policy.revision)
+        await ledger_rows.add_observations(connection, rows, policy_revision=self.revision)
         final = {done.locked.intent_id: done for done in changed}
         await ledger_rows.write_deliveries(
             connection, [delivery_row(i, done.after, done.attempts) for i, done in final.items()]

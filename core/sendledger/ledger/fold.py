@@ -78,6 +78,14 @@ def fold(origin: Origin, rows: Iterable[Row]) -> Delivery:
     return state.delivery()
 
 
+def ranks(origin: Origin, rows: Iterable[Row]) -> dict[int, Rank]:
+    """Return how much *rows* tell of each attempt."""
+    state = _Fold(origin=origin)
+    for row in rows:
+        state.apply(row)
+    return state.ranks()
+
+
 @dataclass(slots=True, kw_only=True)
 class _Fold:
     """Strictly private: the running state between two rows."""

@@ -96,9 +96,9 @@ class Database:
         Raises :class:`DatabaseRefused` when it could forget a commit, cannot be written, is too old
         or belongs to another installation.
         """
+        server = await self.server()
+        _refuse_unsafe(server)
         async with self.connection() as connection:
-            server = await _read_server(connection)
-            _refuse_unsafe(server)
             cursor = await connection.execute(_READ_INSTALLATION)
             row = await cursor.fetchone()
         if row is None or row[0] != installation_id:
@@ -107,6 +107,11 @@ class Database:
                 " key file that was made with it"
             )
         return server
+
+    async def server(self) -> Server:
+        """Return what the server says of itself, its clock included."""
+        async with self.connection() as connection:
+            return await _read_server(connection)
 
     async def note_policy(self, revision: str, document: str) -> None:
         """Keep what *revision* said, so that every observation can be read back."""

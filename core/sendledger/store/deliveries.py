@@ -21,6 +21,7 @@ _FREE = statement("free_expired_claims")
 _FIND_LOST = statement("find_lost_attempts")
 _FIND_ENDED = statement("find_ended_waits")
 _FIND_HELD = statement("find_held")
+_FIND_ORPHANED = statement("find_orphaned")
 _NEXT_DUE = statement("next_due")
 
 
@@ -135,8 +136,16 @@ async def find_held(
     return await _pairs(connection, _FIND_HELD, parameters)
 
 
+async def find_orphaned(
+    connection: Connection, *, channel: str, rows_max: int
+) -> list[tuple[int, int]]:
+    """Return (intent id, attempt count) of rows held under a scope that is not paused any more."""
+    parameters = {"channel": channel, "rows_max": rows_max}
+    return await _pairs(connection, _FIND_ORPHANED, parameters)
+
+
 async def next_due(connection: Connection, channels: Sequence[str]) -> datetime | None:
-    """Return when the next row wakes that a worker could act on, or None."""
+    """Return when the next row can be acted on, now for one in flight, or None."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(_NEXT_DUE, {"channels": list(channels)})
         row = await cursor.fetchone()

@@ -1,0 +1,59 @@
+"""What the loops of one process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from sendledger.journal.record import Recorder
+from sendledger.ledger.policy import Policy
+from sendledger.plugin.channel import Content
+from sendledger.plugin.host import PluginHost
+from sendledger.store.database import Database
+from sendledger.store.planning import ContentRow
+
+
+class Compile(Protocol):
+    """Turns a stored content revision into one a channel can prepare."""
+
+    def __call__(self, channel: str, stored: ContentRow) -> Content:
+        """Compile *stored*. Raises ``ValueError`` when its sources no longer compile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelWork:
+    """How one channel is worked: its policy and how many slots it has."""
+
+    name: str
+    policy: Policy
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """The intervals of the loops, and how long a stop waits for what is in flight."""
+
+    lease: timedelta
+    sweep: timedelta
+    poll: timedelta
+    claim_max: int
+    stop_grace: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Everything a worker process works with. ``new_token`` and ``chance`` are its only randomness."""
+
+    database: Database
+    host: PluginHost
+    recorder: Recorder
+    channels: tuple[ChannelWork, ...]
+    rhythm: Rhythm
+    compile_content: Compile
+    token_keys: Mapping[int, bytes]
+    token_key_id: int
+    new_token: Callable[[], UUID]
+    chance: Callable[[], float]

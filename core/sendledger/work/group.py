@@ -1,0 +1,61 @@
+"""Group commit: what comes in while one commit is under way goes into the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class GroupCommit(Generic[Item, Answer]):
+    """Hands items to *commit* in groups of at most *group_max*, one group at a time, in order.
+
+    *commit* answers each item of its group in order; when it raises, everyone in the group gets the
+    error. Nothing waits for company: a lone item is committed at once.
+    """
+
+    def __init__(
+        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, group_max: int
+    ) -> None:
+        self._commit = commit
+        self._group_max = group_max
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._filled = asyncio.Event()
+        self.groups = 0
+        self.items = 0
+
+    async def add(self, item: Item) -> Answer:
+        """Commit *item* with whatever else is waiting, and return its answer."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        self._filled.set()
+        return await future
+
+    async def run(self) -> None:
+        """Commit groups until cancelled; a group under way is committed to its end."""
+        while True:
+            await self._filled.wait()
+            group, self._waiting = (
+                self._waiting[: self._group_max],
+                self._waiting[self._group_max :],
+            )
+            if not self._waiting:
+                self._filled.clear()
+            await asyncio.shield(self._settle(group))
+
+    async def _settle(self, group: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        self.groups += 1
+        self.items += len(group)
+        try:
+            answers = await self._commit([item for item, _ in group])
+        except Exception as error:  # noqa: BLE001 - it is everyone's error, and theirs to judge
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for (_, future), answer in zip(group, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)

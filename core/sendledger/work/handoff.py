@@ -1,0 +1,175 @@
+"""One handoff: a ready session, an open attempt, the submission, its result. One slot does this."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from sendledger.journal.advance import Entry
+from sendledger.ledger import decisions, tokens
+from sendledger.ledger.evidence import Classification, Evidence
+from sendledger.ledger.findings import result_of
+from sendledger.ledger.words import Outcome, Scope, Status
+from sendledger.plugin.channel import Addressee, ContentFault, Envelope, Session, SessionRefused
+from sendledger.plugin.port import ChannelPort
+from sendledger.store.attempts import Opening
+from sendledger.work.context import Workshop
+from sendledger.work.opening import Openings
+from sendledger.work.progress import Progress
+from sendledger.work.proposals import when_waiting
+from sendledger.work.ready import Ready
+from sendledger.work.recording import Recording
+
+NOT_BEGUN = Evidence(stage="open", fault="lease-short", handed_over=False, answered=False)
+NOT_BEGUN_MEANS = Classification(
+    rule="handoff.not-begun", outcome=Outcome.TRANSIENT, scope=Scope.CHANNEL
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """The row goes back to the queue: nothing was opened. ``evidence`` says why no session was had."""
+
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The result, or the fault of the content, is committed."""
+
+    evidence: Evidence | None = None
+    meaning: Classification | None = None
+
+
+class Handoffs:
+    """Hands over for one channel. ``stop_waiting`` cuts every wait short; what was open is recorded."""
+
+    def __init__(
+        self,
+        shop: Workshop,
+        port: ChannelPort,
+        *,
+        openings: Openings,
+        recording: Recording,
+        progress: Progress,
+    ) -> None:
+        self._shop, self._port = shop, port
+        self._openings, self._recording, self._progress = openings, recording, progress
+        self._limits: set[asyncio.Timeout] = set()
+        self._why: Literal["timeout", "shutdown"] = "timeout"
+
+    def stop_waiting(self) -> None:
+        """End the submissions under way now; each is recorded as unknown."""
+        self._why = "shutdown"
+        now = asyncio.get_running_loop().time()
+        for limit in self._limits:
+            limit.reschedule(now)
+
+    async def hand_over(self, ready: Ready) -> Returned | Recorded:
+        """Take one row all the way; returns once what happened is committed."""
+        try:
+            envelope = self._write(ready)
+        except ContentFault as fault:
+            await self._fault(ready, fault)
+            return Recorded()
+        try:
+            evidence = await self._submit_open(ready, envelope)
+        except SessionRefused as refused:
+            return Returned(evidence=refused.evidence)
+        if evidence is None:
+            return Returned()
+        return await self._record(ready, evidence)
+
+    def _write(self, ready: Ready) -> Envelope:
+        row, shop = ready.claimed, self._shop
+        assert row.destination is not None and row.variables is not None  # noqa: PT018
+        token = tokens.mint(
+            shop.token_keys, shop.token_key_id, intent_id=row.intent_id, number=ready.number
+        )
+        addressee = Addressee(
+            intent_key=row.intent_key.hex(),
+            attempt_number=ready.number,
+            token=token,
+            destination=row.destination,
+            variables=row.variables,
+        )
+        return Envelope(
+            intent_key=addressee.intent_key,
+            attempt_number=ready.number,
+            token=token,
+            destination=row.destination,
+            message=ready.writer.write(addressee),
+            not_after=row.not_after,
+        )
+
+    async def _fault(self, ready: Ready, fault: ContentFault) -> None:
+        finding = decisions.fault(fault.rule, ready.number)
+        await self._recording.entries.add(
+            Entry(intent_id=ready.claimed.intent_id, propose=when_waiting(finding))
+        )
+        self._progress.rulings[fault.rule] += 1
+
+    async def _submit_open(self, ready: Ready, envelope: Envelope) -> Evidence | None:
+        """Return the evidence of a submission, or None when no attempt was opened.
+
+        What goes wrong on leaving the session comes after the answer and means nothing.
+        """
+        async with self._port.session() as session:
+            began = time.monotonic()
+            if not await self._open(ready):
+                return None
+            self._progress.opened()
+            # The opening was checked against the lease; time may have passed since (a paused process).
+            if time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3:
+                return NOT_BEGUN
+            return await self._submit(session, envelope)
+
+    async def _open(self, ready: Ready) -> bool:
+        row, recorder = ready.claimed, self._shop.recorder
+        seal = recorder.seal_opening(
+            row.intent_id, seq=row.seq + 1, number=ready.number, decision_seq=row.decision_seq
+        )
+        opening = Opening(
+            intent_id=row.intent_id,
+            seq=row.seq,
+            decision_seq=row.decision_seq,
+            claim_token=ready.claim_token,
+            go_until=ready.go_until,
+            seal=seal,
+        )
+        return await self._openings.groups.add(opening)
+
+    async def _submit(self, session: Session, envelope: Envelope) -> Evidence:
+        limit = asyncio.timeout(self._port.capabilities.handoff_max.total_seconds())
+        try:
+            async with limit:
+                self._limits.add(limit)
+                return await self._port.submit(session, envelope)
+        except TimeoutError:
+            return Evidence(stage="submit", fault=self._why, handed_over=True, answered=False)
+        finally:
+            self._limits.discard(limit)
+
+    async def _record(self, ready: Ready, evidence: Evidence) -> Recorded:
+        row = ready.claimed
+        begun = evidence is not NOT_BEGUN
+        meaning = self._port.classify(evidence) if begun else NOT_BEGUN_MEANS
+        finding = result_of(ready.number, evidence, meaning)
+        clean = row.status in {Status.PLANNED, Status.DEFERRED}
+        entry = Entry(
+            intent_id=row.intent_id,
+            propose=lambda _: [finding],
+            floor=longest(evidence.retry_after, meaning.retry_floor),
+            chance=self._shop.chance(),
+        )
+        await self._recording.result(row.intent_id, row.seq + 1 if clean else 0, finding, entry)
+        self._progress.recorded(meaning.outcome, meaning.rule)
+        return Recorded(evidence=evidence, meaning=meaning)
+
+
+def longest(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    """Return the longer wait."""
+    return max((wait for wait in (one, other) if wait is not None), default=None)

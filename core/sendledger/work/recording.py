@@ -1,0 +1,124 @@
+"""The way results take into the ledger: by group commit, patiently while the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sendledger.journal.advance import Advance, Entry
+from sendledger.journal.record import Recorder
+from sendledger.ledger.findings import Finding
+from sendledger.ledger.words import Outcome
+from sendledger.logs import get_logger
+from sendledger.plugin.channel import Observed
+from sendledger.plugin.host import PluginHost
+from sendledger.store.database import DatabaseAway, DatabaseError
+from sendledger.store.ledger_rows import AcceptedRow
+from sendledger.work.group import GroupCommit
+from sendledger.work.stopping import Stop
+
+GROUP_MAX = 200
+_PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
+Answer = TypeVar("Answer")
+
+log = get_logger(__name__)
+
+
+class Recording:
+    """Records results and decisions; whoever waits here knows, when it returns, that it is committed."""
+
+    def __init__(self, recorder: Recorder, host: PluginHost, stop: Stop) -> None:
+        self._recorder = recorder
+        self._host = host
+        self._stop = stop
+        self._observed: asyncio.Queue[Sequence[Observed]] = asyncio.Queue(maxsize=100)
+        self.accepted = GroupCommit(self._commit_accepted, group_max=GROUP_MAX)
+        self.entries = GroupCommit(self._commit_entries, group_max=GROUP_MAX)
+
+    async def result(self, intent_id: int, seq: int, finding: Finding, entry: Entry) -> None:
+        """Record the answer to an attempt that stands at *seq*; *entry* is its slow path.
+
+        *finding* takes the fast path when it is an acceptance and *seq* is known; 0 says it is not.
+        """
+        if finding.outcome is Outcome.ACCEPTED and seq:
+            row = self._recorder.accepted_row(intent_id, seq + 1, finding)
+            if await self.accepted.add(row):
+                return
+        await self.entries.add(entry)
+
+    async def run(self) -> None:
+        """Commit groups and tell observers, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.accepted.run())
+            tasks.create_task(self.entries.run())
+            tasks.create_task(self._tell())
+
+    async def _commit_accepted(self, rows: Sequence[AcceptedRow]) -> list[bool]:
+        taken = await self._patiently(lambda: self._recorder.record_accepted(rows))
+        return [row.intent_id in taken for row in rows]
+
+    async def _commit_entries(self, entries: Sequence[Entry]) -> list[None]:
+        """Record a group; on a data error each member alone, so that one bad row stops nobody."""
+        try:
+            advances = await self._patiently(lambda: self._recorder.record(entries))
+        except DatabaseError:
+            if len(entries) == 1:
+                raise
+            advances = await self._singly(entries)
+        self.pass_on(advances)
+        return [None] * len(entries)
+
+    async def _singly(self, entries: Sequence[Entry]) -> list[Advance]:
+        done: list[Advance] = []
+        for entry in entries:
+            try:
+                done += await self._patiently(partial(self._recorder.record, [entry]))
+            except DatabaseError:
+                log.exception("entry refused by the ledger", intent_id=entry.intent_id)
+        return done
+
+    async def _patiently(self, commit: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Commit again while the database is away: every commit here may be repeated harmlessly.
+
+        An unknown COMMIT is re-read by the repetition itself: what stands already changes nothing.
+        """
+        tries = 0
+        while True:
+            try:
+                return await commit()
+            except DatabaseAway:
+                pause = _PAUSES_S[min(tries, len(_PAUSES_S) - 1)]
+                log.warning("database away, result kept", tries=tries)
+                tries += 1
+                await asyncio.sleep(pause)
+
+    def pass_on(self, advances: Sequence[Advance]) -> None:
+        """Let observers be told; when they cannot keep up they miss some, and nothing waits for them."""
+        observations = [told for done in advances for told in observed_of(done)]
+        if observations and not self._observed.full():
+            self._observed.put_nowait(observations)
+
+    async def _tell(self) -> None:
+        while True:
+            await self._host.observed(await self._observed.get())
+
+
+def observed_of(done: Advance) -> list[Observed]:
+    """Return what observers are told of an advance."""
+    return [
+        Observed(
+            intent_key=done.locked.intent_key.hex(),
+            channel=done.locked.channel,
+            seq=seq,
+            attempt_number=finding.attempt,
+            source=finding.source,
+            outcome=finding.outcome,
+            ruling=finding.ruling,
+            scope=finding.scope,
+            rule=finding.rule,
+            status=done.after.status,
+        )
+        for seq, finding in done.added
+    ]

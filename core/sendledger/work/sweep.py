@@ -1,0 +1,90 @@
+"""The sweep: recover what dead workers left, end waits whose time has passed, release what is orphaned."""
+
+from __future__ import annotations
+
+import time
+
+from sendledger.journal.advance import Entry, Proposal
+from sendledger.journal.scopes import released
+from sendledger.logs import get_logger
+from sendledger.store import deliveries
+from sendledger.store.database import Database, DatabaseAway
+from sendledger.work.context import ChannelWork, Workshop
+from sendledger.work.progress import Progress
+from sendledger.work.proposals import lost, wait_ended
+from sendledger.work.recording import Recording
+from sendledger.work.stopping import Stop
+
+PAGE_ROWS = 500
+
+log = get_logger(__name__)
+
+
+class Sweep:
+    """Looks at leases and waits, whoever held or began them; no worker is needed for another's rows."""
+
+    def __init__(self, shop: Workshop, recording: Recording, progress: Progress) -> None:
+        self._shop, self._recording, self._progress = shop, recording, progress
+        self._database: Database = shop.database
+        self._lease = shop.rhythm.lease
+        self._trusted_from = time.monotonic()
+
+    async def run(self, stop: Stop) -> None:
+        """Sweep now and at every interval, until told to stop."""
+        while not stop.stopping:
+            try:
+                await self._once()
+            except DatabaseAway:
+                # Leases could not be renewed meanwhile: give every worker one lease to come back.
+                self._trusted_from = time.monotonic() + self._lease.total_seconds()
+            await stop.stopped(within=self._shop.rhythm.sweep)
+
+    async def _once(self) -> None:
+        if time.monotonic() >= self._trusted_from:
+            await self._recover()
+        for channel in self._shop.channels:
+            await self._end_waits(channel)
+            await self._release_orphans(channel)
+
+    async def _recover(self) -> None:
+        async with self._database.connection() as connection:
+            freed = await deliveries.free_expired_claims(
+                connection, lease=self._lease, rows_max=PAGE_ROWS
+            )
+        if freed:
+            log.info("claims freed", rows=freed)
+        while True:
+            async with self._database.connection() as connection:
+                found = await deliveries.find_lost_attempts(
+                    connection, lease=self._lease, rows_max=PAGE_ROWS
+                )
+            if not await self._propose(found, lost):
+                return
+            self._progress.recovered += len(found)
+            log.warning("handoffs recorded as unknown", rows=len(found))
+
+    async def _end_waits(self, channel: ChannelWork) -> None:
+        while True:
+            async with self._database.connection() as connection:
+                found = await deliveries.find_ended_waits(
+                    connection, channel=channel.name, rows_max=PAGE_ROWS
+                )
+            if not await self._propose(found, wait_ended(channel.policy)):
+                return
+
+    async def _release_orphans(self, channel: ChannelWork) -> None:
+        async with self._database.connection() as connection:
+            found = await deliveries.find_orphaned(
+                connection, channel=channel.name, rows_max=PAGE_ROWS
+            )
+        await self._propose(found, released(None))
+
+    async def _propose(self, found: list[tuple[int, int]], propose: Proposal) -> int:
+        """Record what is proposed of each row; returns how many rows it moved."""
+        if not found:
+            return 0
+        done = await self._shop.recorder.record(
+            [Entry(intent_id=intent_id, propose=propose) for intent_id, _ in found]
+        )
+        self._recording.pass_on(done)
+        return sum(1 for step in done if step.added)
