@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from embedded_process import line_of, server_pid_of, until, user_of
-from sendledger.postgres import Embedded, StopResult
+from sendledger.postgres import Embedded, PostgresError, StopResult
+from sendledger.postgres.locks import FileLock
 
 
 def test_the_server_is_durable_checked_and_authenticated(embedded: Embedded) -> None:
@@ -133,6 +134,17 @@ def test_starters_at_once_get_one_server(embedded: Embedded) -> None:
     place = embedded.state_dir
     with user_of(place) as one, user_of(place) as two, user_of(place) as three:
         assert len({server_pid_of(process) for process in (one, two, three)}) == 1
+
+
+def test_starting_and_stopping_wait_for_one_another(embedded: Embedded) -> None:
+    """Else a stop that found no user could cut off one that came a moment later."""
+    impatient = Embedded(embedded.state_dir, wait_max_s=0.1)
+    with FileLock(embedded.state_dir / "postgres" / "starting.lock") as lock:
+        assert lock.try_exclusive()
+        for act in (impatient.ensure, impatient.stop):
+            with pytest.raises(PostgresError, match="another process has been starting"):
+                act()
+    assert not embedded.status().running
 
 
 def test_a_first_start_killed_half_way_leaves_nothing_half_made(never_started: Embedded) -> None:
