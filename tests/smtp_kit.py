@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,11 +23,19 @@ PLEASANT = "pupil.parent@example.com"
 MESSAGE = b"Subject: t\r\n\r\nhello\r\n"
 
 EHLO = "250-relay.example greets you\r\n250-SIZE 26214400\r\n250 ENHANCEDSTATUSCODES\r\n"
-GREETED = [{"send": "220 relay.example ESMTP\r\n"}, {"expect": "EHLO"}, {"send": EHLO}]
-AT_RCPT = [*GREETED, {"expect": "MAIL FROM"}, {"send": "250 2.1.0 Ok\r\n"}, {"expect": "RCPT TO"}]
-AT_DATA = [*AT_RCPT, {"send": "250 2.1.5 Ok\r\n"}, {"expect": "DATA"}]
-AT_DOT = [*AT_DATA, {"send": "354 go on\r\n"}, {"expect_data": True}]
-BYE = [{"expect": "QUIT"}, {"send": "221 2.0.0 Bye\r\n"}, {"close": True}]
+Steps = list[Mapping[str, Any]]
+
+GREETED: Steps = [{"send": "220 relay.example ESMTP\r\n"}, {"expect": "EHLO"}, {"send": EHLO}]
+AT_RCPT: Steps = [
+    *GREETED,
+    {"expect": "MAIL FROM"},
+    {"send": "250 2.1.0 Ok\r\n"},
+    {"expect": "RCPT TO"},
+]
+AT_DATA: Steps = [*AT_RCPT, {"send": "250 2.1.5 Ok\r\n"}, {"expect": "DATA"}]
+AT_DOT: Steps = [*AT_DATA, {"send": "354 go on\r\n"}, {"expect_data": True}]
+BYE: Steps = [{"expect": "QUIT"}, {"send": "221 2.0.0 Bye\r\n"}, {"close": True}]
+HUSH: Mapping[str, Any] = {"stall_s": 60}
 
 PHASES = ("connect", "greeting", "command", "data_init", "data_block", "data_end")
 PROMPT = dict.fromkeys(PHASES, "10s")
