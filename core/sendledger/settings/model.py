@@ -62,13 +62,15 @@ class WorkerSettings(SettingsModel):
     """The rhythm of the loops.
 
     ``lease`` is how long a claim is held before others may recover it, ``sweep`` how often they look,
-    ``poll`` how often an idle loop asks for work, ``claim_max`` how many rows one claim takes.
+    ``poll`` how often an idle loop asks for work, ``claim_max`` how many rows one claim takes,
+    ``stop_grace`` how long a stop waits for what is in flight before it is recorded as unknown.
     """
 
     lease: PositiveDuration = Field(default="30s", validate_default=True)
     sweep: PositiveDuration = Field(default="15s", validate_default=True)
     poll: PositiveDuration = Field(default="2s", validate_default=True)
     claim_max: int = Field(default=100, ge=1, le=10_000)
+    stop_grace: PositiveDuration = Field(default="30s", validate_default=True)
 
 
 def _database(found: Any) -> Any:

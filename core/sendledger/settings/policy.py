@@ -52,7 +52,7 @@ class RetrySettings(SettingsModel):
         default=("30s", "2m", "8m", "30m", "1h"), min_length=1, validate_default=True
     )
     jitter: float = Field(default=0.25, ge=0, le=1, allow_inf_nan=False)
-    attempts_hard_max: int = Field(default=50, ge=1, le=1000)
+    attempts_hard_max: int = Field(default=50, ge=1, le=50)
     give_up_after: PositiveDuration | None = None
 
     @model_validator(mode="after")

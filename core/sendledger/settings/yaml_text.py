@@ -55,7 +55,7 @@ def read_yaml(file: Path) -> Block:
     Raises :class:`SettingsError` when the file cannot be read, is not UTF-8, is no single YAML mapping,
     repeats a key, leaves a value out, or uses anchors, aliases or tags.
     """
-    return parse_yaml(_read_text(file), file=str(file))
+    return parse_yaml(read_text(file), file=str(file))
 
 
 def parse_yaml(text: str, *, file: str) -> Block:
@@ -85,10 +85,11 @@ def at(node: Node, path: KeyPath) -> Node:
     return node
 
 
-def _read_text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """Return the UTF-8 text of *file*, at most a megabyte. Raises :class:`SettingsError`."""
     try:
         if file.is_dir():
-            raise SettingsError(["this is a folder; name the YAML file in it"], file=str(file))
+            raise SettingsError(["this is a folder; name a file in it"], file=str(file))
         with file.open("rb") as stream:
             content = stream.read(SIZE_MAX_BYTES + 1)
     except FileNotFoundError:
@@ -210,3 +211,14 @@ def _convert_block(node: yaml.MappingNode, path: KeyPath, line: int, problems: l
             continue
         entries[key.value] = entry
     return Block(entries=entries, line=line)
+
+
+def plain(node: Node) -> Any:
+    """Return *node* as dicts, lists and text."""
+    match node:
+        case Text(value=value):
+            return value
+        case Items(items=items):
+            return [plain(item) for item in items]
+        case Block(entries=entries):
+            return {name: plain(item) for name, item in entries.items()}

@@ -72,11 +72,17 @@ class NewIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRow:
-    """What was planned under an intent key; ``variables`` is None once erased."""
+    """What was planned under an intent key; ``variables`` is None once erased.
+
+    ``fresh`` tells that this very transaction planned it. Without a ``not_before`` of its own an intent
+    is eligible at the instant it was planned.
+    """
 
     intent_key: bytes
     destination_fingerprint: bytes
     content_digest: bytes
+    planned_at: datetime
+    fresh: bool
     eligible_at: datetime
     not_after: datetime | None
     variables: dict[str, Any] | None

@@ -16,6 +16,7 @@ from sendledger.store.statements import statement
 _COUNT = statement("count_batches")
 _FIND_INTENTS = statement("find_intents")
 _LITERALS = statement("load_literals")
+_RECIPIENT = statement("load_recipient")
 _PAGE = statement("page_intents")
 _RESTORE = statement("restore_deliveries")
 _DROP = statement("drop_deliveries")
@@ -137,6 +138,13 @@ async def load_literals(connection: Connection, intent_id: int) -> dict[int, byt
     """Return the literal evidence of one intent by seq, as far as it was not erased."""
     cursor = await connection.execute(_LITERALS, {"intent_id": intent_id})
     return dict(await cursor.fetchall())
+
+
+async def load_recipient(connection: Connection, intent_id: int) -> tuple[str, str] | None:
+    """Return (recipient id, destination) of one intent, or None once they were erased."""
+    cursor = await connection.execute(_RECIPIENT, {"intent_id": intent_id})
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row else None
 
 
 async def page_intents(connection: Connection, *, after: int, rows_max: int) -> list[PagedIntent]:

@@ -1,0 +1,64 @@
+"""``sendledger check``: read the configuration and print what was understood."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sendledger.bootstrap import Plan, read_plan
+from sendledger.cli.options import Config, Json, config_path
+from sendledger.settings.describe import Described, describe
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(check)
+
+
+def check(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002 - a flag of the command
+    """Read the settings, the policy and the plugins; print what was understood, secrets hidden."""
+    path = config_path(config)
+    plan = read_plan(path)
+    if as_json:
+        print(json.dumps(_document(plan), indent=2))  # noqa: T201
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{path}[/bold]: understood; policy revision [bold]{plan.revision}[/bold]")
+    _show(console, "settings", describe(plan.settings, plan.blocks))
+    _show(console, "policy", describe(plan.policy))
+    if plan.policy.scale != 1:
+        console.print(f"Every duration of the policy is divided by {plan.policy.scale:g}.")
+    for loaded in plan.host.describe():
+        hooks = ", ".join(loaded.hooks)
+        console.print(f"plugin {loaded.name} ({loaded.distribution} {loaded.version}): {hooks}")
+    for name, rules in plan.rules.items():
+        console.print(f"channel {name}: {len(rules)} classification rules")
+
+
+def _show(console: Console, title: str, rows: list[Described]) -> None:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("setting", "value", ""):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "setting")
+    for row in rows:
+        table.add_row(row.path, row.value, "default" if row.origin == "default" else "")
+    console.print(table)
+
+
+def _document(plan: Plan) -> dict[str, object]:
+    return {
+        "policy_revision": plan.revision,
+        "settings": _rows(describe(plan.settings, plan.blocks)),
+        "policy": _rows(describe(plan.policy)),
+        "plugins": [
+            {"name": row.name, "distribution": row.distribution, "version": row.version}
+            for row in plan.host.describe()
+        ],
+        "rules": {name: [rule.id for rule in rules] for name, rules in plan.rules.items()},
+    }
+
+
+def _rows(rows: list[Described]) -> dict[str, dict[str, str]]:
+    return {row.path: {"value": row.value, "origin": row.origin} for row in rows}

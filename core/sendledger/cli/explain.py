@@ -1,0 +1,64 @@
+"""``sendledger explain``: one intent, every step with the evidence and the rule behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sendledger.bootstrap import open_desk
+from sendledger.cli.errors import UsageFault
+from sendledger.cli.options import Config, Json, config_path, run
+from sendledger.cli.timeline import Story, document, show
+from sendledger.store import ledger_rows, views
+
+PREFIX = re.compile(r"[0-9a-f]{4,32}")
+Key = Annotated[
+    str, typer.Argument(metavar="INTENT", help="An intent key, or its first digits (at least 4).")
+]
+Who = Annotated[bool, typer.Option("--who", help="Also show the recipient and the destination.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(explain)
+
+
+def explain(
+    intent: Key,
+    config: Config = None,
+    who: Who = False,  # noqa: FBT002
+    as_json: Json = False,  # noqa: FBT002
+) -> None:
+    """Tell what is known of one intent: each step, the evidence and rule behind it, what is awaited."""
+    story = run(_read(config_path(config), intent.strip().lower(), who=who))
+    if as_json:
+        print(json.dumps(document(story), indent=2))  # noqa: T201
+    else:
+        show(Console(highlight=False), story)
+
+
+async def _read(config: Path, prefix: str, *, who: bool) -> Story:
+    if not PREFIX.fullmatch(prefix):
+        raise UsageFault("an intent key is 4 to 32 hexadecimal digits, such as 3f2a90c1")
+    async with open_desk(config) as desk, desk.database.connection() as connection:
+        found = await views.find_intents(connection, prefix)
+        if not found:
+            raise UsageFault(f"no intent key begins with {prefix}")
+        if len(found) > 1:
+            raise UsageFault(f"several intent keys begin with {prefix}: give more digits")
+        intent_id = found[0].intent_id
+        return Story(
+            intent=found[0],
+            attempts=(await ledger_rows.load_attempts(connection, [intent_id])).get(intent_id, []),
+            observations=(await ledger_rows.load_observations(connection, [intent_id])).get(
+                intent_id, []
+            ),
+            literals=await views.load_literals(connection, intent_id),
+            who=await views.load_recipient(connection, intent_id) if who else None,
+            now=(await desk.database.server()).now,
+        )

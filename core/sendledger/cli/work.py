@@ -1,0 +1,122 @@
+"""``sendledger work``: one worker process, until it is told to stop or nothing is due."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sendledger.bootstrap import Desk, open_desk, workshop
+from sendledger.cli.errors import UsageFault
+from sendledger.cli.options import Config, config_path, run
+from sendledger.cli.text import away, instant
+from sendledger.cli.watch import watch
+from sendledger.ledger.durations import parse_duration
+from sendledger.logs import configure_logs
+from sendledger.store import views
+from sendledger.store.views import BatchCount
+from sendledger.work.worker import Drain, Worker
+
+CONNECTIONS_MAX = 10
+
+DrainFlag = Annotated[
+    bool,
+    typer.Option("--drain", help="End when nothing is due or in flight, and say what is awaited."),
+]
+Within = Annotated[
+    str, typer.Option("--within", help="With --drain: also wait for what falls due within this.")
+]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Write the log as JSON lines.")]
+LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(work)
+
+
+def work(
+    config: Config = None,
+    drain: DrainFlag = False,  # noqa: FBT002
+    within: Within = "0s",
+    log_json: LogJson = False,  # noqa: FBT002
+    log_level: LogLevel = "info",
+) -> None:
+    """Dispatch what is due, recover what was left, until SIGTERM; what is in flight is finished first."""
+    limit = _duration(within)
+    try:
+        configure_logs(json=log_json, level=log_level)
+    except ValueError as error:
+        raise UsageFault(str(error)) from error
+    run(_work(config_path(config), Drain(within=limit) if drain else None))
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageFault(f"--within: {error}") from error
+
+
+async def _work(config: Path, drain: Drain | None) -> None:
+    async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
+        worker = Worker(workshop(desk))
+        _listen(worker)
+        console = Console(stderr=True, highlight=False)
+        watching = asyncio.create_task(watch(console, worker.progress))
+        try:
+            await worker.run(drain=drain)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+        await _report(desk, worker)
+
+
+def _listen(worker: Worker) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop.stop)
+
+
+async def _report(desk: Desk, worker: Worker) -> None:
+    """Print what this worker did and what is still awaited, by when."""
+    done = worker.progress
+    outcomes = ", ".join(f"{count} {word}" for word, count in sorted(done.outcomes.items()))
+    print(f"handed over: {outcomes or 'nothing'}")  # noqa: T201
+    if done.recovered:
+        print(f"recorded as unknown for another worker: {done.recovered}")  # noqa: T201
+    async with desk.database.connection() as connection:
+        counts = await views.count_batches(connection, batch=None)
+        now = (await desk.database.server()).now
+    for line in still_awaited(counts, now):
+        print(line)  # noqa: T201
+    sys.stdout.flush()
+
+
+def still_awaited(counts: Sequence[BatchCount], now: datetime) -> list[str]:
+    """Return a line for each status and awaited event, with how many rows and the earliest instant."""
+    rows: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], datetime] = {}
+    for count in counts:
+        if count.awaits is None or count.due_first is None:
+            continue
+        kind = (count.status, count.awaits)
+        rows[kind] += count.rows
+        first[kind] = min(first.get(kind, count.due_first), count.due_first)
+    if not rows:
+        return ["nothing is awaited"]
+    return [
+        f"still awaited: {rows[status, awaits]} {status}, {awaits}, earliest"
+        f" {instant(first[status, awaits])} ({away(first[status, awaits], now)})"
+        for status, awaits in sorted(rows)
+    ]
