@@ -25,7 +25,9 @@ def _settings(config: Config) -> Settings:
 def _server(settings: Settings) -> Embedded:
     server = embedded(settings)
     if server is None:
-        raise UsageFault("the settings name a DSN: that server is not ours to start or stop; use its own tools"])
+        raise UsageFault(
+            "the settings name a DSN: that server is not ours to start or stop; use its own tools"
+        )
     return server
 
 

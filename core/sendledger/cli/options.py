@@ -40,8 +40,10 @@ def config_path(given: Path | None) -> Path:
         return Path(named)
     if Path(BESIDE).exists():
         return Path(BESIDE)
-    raise UsageFault(f"no settings: there is no {BESIDE} here and {ENVIRONMENT} is not set; name a file with --config"
-        ])
+    raise UsageFault(
+        f"no settings: there is no {BESIDE} here and {ENVIRONMENT} is not set;"
+        " name a file with --config"
+    )
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
