@@ -27,6 +27,11 @@ class CompiledContent:
         """Names that every recipient must supply, over all parts."""
         return frozenset().union(*(part.variables for part in self.parts.values()))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that any part may look up, those inside of sections included."""
+        return frozenset().union(*(part.names for part in self.parts.values()))
+
 
 def load_content(
     parts: Mapping[str, str],

@@ -37,11 +37,12 @@ class CompiledTemplate:
     """One part, ready for recipients.
 
     ``variables`` are the names that every recipient must supply: all those outside of sections. What a
-    section needs depends on its values, so only ``render`` can tell.
+    section needs depends on its values, so only ``render`` can tell; ``names`` are all that it may look up.
     """
 
     name: str
     variables: frozenset[str]
+    names: frozenset[str]
     segments: Segments = field(repr=False)
 
     def render(self, values: Mapping[str, Any]) -> str:
@@ -65,7 +66,12 @@ def compile_template(source: str, *, name: str, html: bool) -> CompiledTemplate:
         raise TemplateError("holds half a surrogate pair; it is not valid text", part=name)
     check_tags(source, part=name)
     segments = _compile(Template(source), _escape_html if html else _keep)
-    return CompiledTemplate(name=name, variables=frozenset(_required(segments)), segments=segments)
+    return CompiledTemplate(
+        name=name,
+        variables=frozenset(_required(segments)),
+        names=frozenset(_named(segments)) - {"."},
+        segments=segments,
+    )
 
 
 def _compile(template: Template, encode: Callable[[str], str]) -> Segments:
@@ -98,6 +104,16 @@ def _required(segments: Segments) -> Iterator[str]:
                 # an inverted section opens no new frame: its names can only be the recipient's
                 yield from _required(inside)
             case _Section(path, _) | _Variable(path, _):
+                yield path[0]
+
+
+def _named(segments: Segments) -> Iterator[str]:
+    for segment in segments:
+        match segment:
+            case _Section(path, inside) | _Inverted(path, inside):
+                yield path[0]
+                yield from _named(inside)
+            case _Variable(path, _):
                 yield path[0]
 
 

@@ -1,0 +1,190 @@
+"""The batch file: what is to be sent, on whose authority, and which columns hold whom it goes to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import WithJsonSchema
+
+from sendledger.ledger.identity import identity_text
+from sendledger.settings.model import Name
+from sendledger.settings.problems import KeyPath, SettingsError, problem
+from sendledger.settings.resolve import REFERENCES
+from sendledger.settings.secret import Secret
+from sendledger.settings.types import SettingsModel
+from sendledger.settings.validate import RawBlock, explain
+from sendledger.settings.yaml_text import Block, Items, Node, Text, at, read_text, read_yaml
+
+LABEL_MAX = 200
+
+
+def _label(found: str) -> str:
+    clean = identity_text("the text", found)
+    if len(clean) > LABEL_MAX:
+        raise ValueError(f"expected at most {LABEL_MAX} characters")
+    return clean
+
+
+def _instant(found: Any) -> datetime:
+    try:
+        instant = datetime.fromisoformat(found) if isinstance(found, str) else found
+        if isinstance(instant, datetime) and instant.tzinfo is not None:
+            return instant.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # their sentences quote the text
+    raise ValueError("expected an instant with its zone, such as 2026-01-31T08:30:00+00:00")
+
+
+Label = Annotated[str, AfterValidator(_label)]
+"""One line of text, 1 to 200 characters, in NFC and without surrounding space."""
+
+Instant = Annotated[
+    datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})
+]
+"""An instant in UTC, written in ISO 8601 with a zone."""
+
+
+class AuthorizationSettings(SettingsModel):
+    """Who allowed the batch, when, and under which reference it can be looked up."""
+
+    id: Label
+    by: Label
+    at: Instant
+
+
+class RecipientColumns(SettingsModel):
+    """Which columns hold the caller's id for the person, and where to reach the person."""
+
+    id: Label
+    destination: Label
+
+
+class ContentBlock(SettingsModel):
+    """The sources of the parts by name, beside the content's own ``settings``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str] = Field(init=False)
+
+    settings: dict[str, str] = Field(default={})
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """Template sources by the name of the part; which there are is the channel's to say."""
+        return self.__pydantic_extra__
+
+
+class BatchSettings(SettingsModel):
+    """One report for many recipients.
+
+    ``content_revision`` is the caller's own label: another text under the same label is a conflict,
+    never a second message. ``variables`` maps template variables to columns; without it each is read
+    from the column of its own name. Nothing is sent before ``not_before`` or after ``not_after``.
+    """
+
+    report: Label
+    content_revision: Label
+    channel: Name
+    purpose: Label
+    lane: Literal["bulk", "transactional"] = "bulk"
+    authorization: AuthorizationSettings
+    not_before: Instant | None = None
+    not_after: Instant | None = None
+    recipients: RecipientColumns
+    variables: dict[str, Label] | None = None
+    content: ContentBlock
+
+    @model_validator(mode="after")
+    def _window_open(self) -> Self:
+        if self.not_before and self.not_after and self.not_after <= self.not_before:
+            raise ValueError("not_after must be later than not_before")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFile:
+    """A batch file as read; ``node`` keeps its lines, for faults that are found only later."""
+
+    settings: BatchSettings
+    file: Path
+    node: Block
+
+    def fault(self, path: KeyPath, sentence: str) -> SettingsError:
+        """Return an error about what stands at *path*."""
+        line = at(self.node, path).line
+        return SettingsError([problem(path, line, sentence)], file=str(self.file))
+
+
+def load_batch(file: Path) -> BatchFile:
+    """Return the batch in *file*, with content parts read from the files it refers to.
+
+    Raises :class:`SettingsError` with every problem found, none quoting a value.
+    """
+    problems: list[str] = []
+    tree = _with_parts(read_yaml(file), file.parent, problems)
+    data = _plain(tree)
+    root = RawBlock(data=data, node=tree, where=(), file=str(file), folder=file.parent)
+    try:
+        settings = BatchSettings.model_validate(data)
+    except ValidationError as error:
+        problems += explain(error, BatchSettings, root)
+    if problems:
+        raise SettingsError(problems, file=str(file))
+    return BatchFile(settings=settings, file=file, node=tree)
+
+
+def _with_parts(tree: Block, folder: Path, problems: list[str]) -> Block:
+    """Return *tree* with the text of each part in place of its ``{$file: path}``."""
+    content = tree.entries.get("content")
+    if not isinstance(content, Block):
+        return tree
+    parts = {
+        name: _part(node, ("content", name), folder, problems)
+        for name, node in content.entries.items()
+    }
+    entries = {**tree.entries, "content": dataclasses.replace(content, entries=parts)}
+    return dataclasses.replace(tree, entries=entries)
+
+
+def _part(node: Node, path: KeyPath, folder: Path, problems: list[str]) -> Node:
+    match node:
+        case Block(entries={"$file": Text(value=name), **others}) if not others:
+            try:
+                text = read_text(folder / name)
+            except SettingsError as error:
+                problems += [problem(path, node.line, f"{name}: {said}") for said in error.problems]
+                text = ""
+            return Text(value=_one_ended(text), line=node.line)
+        case Text() if path != ("content", "settings"):
+            return Text(value=_one_ended(node.value), line=node.line)
+    return node
+
+
+def _one_ended(text: str) -> str:
+    """Return *text* as the same content wherever it was checked out, a single line without its end."""
+    text = text.replace("\r\n", "\n")
+    return text.removesuffix("\n") if text.count("\n") == 1 else text
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case Text():
+            return node.value
+        case Items():
+            return [_plain(item) for item in node.items]
+        case Block() if REFERENCES & node.entries.keys():
+            return Secret("")  # refused wherever it stands: a batch file holds no secret
+        case Block():
+            return {key: _plain(entry) for key, entry in node.entries.items()}
