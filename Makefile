@@ -1,0 +1,95 @@
+# Sets up and runs everything a checkout needs: plain pip, one virtual environment, no other service.
+# `make PYTHON=/path/to/python3.12 ...` names the interpreter; otherwise the first of these that serves.
+
+PYTHONS = $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help venv lint type test demo lock clean debian-tools
+MAKEFLAGS += --no-print-directory
+unexport PYTHONHOME PYTHONPATH
+
+# An environment whose Python is gone, or which was made in another folder, is made again.
+ifneq ($(shell $(BIN)/python -c 'import sendledger; print(*sendledger.__path__)' 2>/dev/null),$(CURDIR)/core/sendledger)
+.PHONY: $(STAMP)
+endif
+
+# $(call first_python,MODULE) prints the first interpreter new enough that has MODULE.
+first_python = for python in $(PYTHONS); do \
+	  if "$$python" -c 'import sys, $(1); sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	  then echo "$$python"; break; fi; done
+
+# $(call say,WHAT) announces a step.
+say = printf '\n==> %s\n' "$(1)"
+
+# $(call debian_install,PACKAGE) installs it as root on Debian; it fails elsewhere.
+debian_install = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { $(call say,Installing the Debian package $(1)); apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1); }
+
+help: ## List what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+venv: $(STAMP) ## Make the virtual environment in .venv, with every package at its locked version
+	@echo 'The virtual environment $(VENV) is ready.'
+
+$(STAMP): requirements.lock pyproject.toml
+	@python=$$($(call first_python,ensurepip)); \
+	if [ -z "$$python" ] && [ -n "$$($(call first_python,sys))" ]; then \
+	  $(call debian_install,python3-venv) || { \
+	    echo 'make: this Python cannot make virtual environments; as root: apt-get install python3-venv' >&2; exit 1; }; \
+	  python=$$($(call first_python,ensurepip)); \
+	fi; \
+	if [ -z "$$python" ]; then \
+	  echo 'make: found no Python 3.11 or later (looked for: $(PYTHONS)); install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; \
+	fi; \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	  $(call say,Making the virtual environment $(VENV) with $$python); "$$python" -m venv --clear $(VENV); }
+	@$(call say,Installing the locked packages)
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(call say,Installing Sendledger from this checkout)
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+lint: $(STAMP) ## Check style, formatting, layers and migrations
+	@$(call say,Style: ruff)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(call say,Layers: import-linter)
+	@$(BIN)/lint-imports
+	@$(call say,Migrations: squawk)
+	@$(BIN)/python -c 'from sendledger.store.migrate import offline_sql; print(offline_sql())' > $(VENV)/migrations.sql
+	@$(BIN)/squawk --config .squawk.toml $(VENV)/migrations.sql
+
+type: $(STAMP) ## Check types; the first time takes a minute
+	@$(call say,Types: mypy)
+	@$(BIN)/mypy --strict
+
+debian-tools:
+	@command -v openssl >/dev/null || $(call debian_install,openssl) \
+	|| echo 'make: openssl is missing, tests that need it are skipped; as root: apt-get install openssl'
+
+test: lint type debian-tools ## Check and test everything; what every change must pass
+	@$(call say,Tests: pytest)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+demo: $(STAMP) ## Send 240 reports through a relay on this machine, and see what is known of each
+	@$(BIN)/python demo/run.py
+
+lock: $(STAMP) ## Write requirements.lock again from pyproject.toml; ARGS=--upgrade takes newer versions
+	@$(call say,Making a throw-away environment for pip-tools)
+	@$(BIN)/python -m venv --clear build/lock
+	@build/lock/bin/python -m pip install --quiet pip-tools
+	@$(call say,Resolving; this takes a minute)
+	@CUSTOM_COMPILE_COMMAND='make lock' build/lock/bin/pip-compile --quiet --extra dev --build-deps-for editable \
+	  --generate-hashes --strip-extras --allow-unsafe --no-emit-options --output-file requirements.lock $(ARGS) pyproject.toml
+	@rm -r build/lock
+
+clean: ## Remove the virtual environment, caches and builds; never a ledger
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	find core plugins migrations tests demo -name __pycache__ -type d -prune -exec rm -rf {} +
