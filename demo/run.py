@@ -16,10 +16,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from accounting import Account, account_for, read_ledger
 from rich.console import Console
 from rich.table import Table
 
+from accounting import Account, account_for, read_ledger
 from sendledger.bootstrap import open_desk, read_plan
 from sendledger.postgres import Embedded
 from sendledger.settings.describe import differences
@@ -49,20 +49,19 @@ say = Console(highlight=False, soft_wrap=True).print
 class Trigger:
     """Watches the relay and says when the worker is to be killed: half-way, with several in flight."""
 
-    begun: int = 0
-    ended: int = 0
+    in_flight: set[int] = field(default_factory=set)
+    answered: int = 0
     pulled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __call__(self, phase: Phase, _count: int, info: ConnectionInfo) -> None:
-        """Count messages between MAIL and their answer."""
-        self.begun += phase is Phase.MAIL
-        self.ended += phase is Phase.REPLIED
-        if self.accepted_enough(info) and self.begun - self.ended >= KILL_AT_IN_FLIGHT:
+    def __call__(self, phase: Phase, _count: int, connection: ConnectionInfo) -> None:
+        """Follow each connection from DATA to the answer."""
+        if phase is Phase.DATA:
+            self.in_flight.add(connection.number)
+        elif phase in {Phase.REPLIED, Phase.QUIT}:
+            self.in_flight.discard(connection.number)
+        self.answered += phase is Phase.REPLIED
+        if self.answered >= KILL_AT_ACCEPTED and len(self.in_flight) >= KILL_AT_IN_FLIGHT:
             self.pulled.set()
-
-    def accepted_enough(self, _info: ConnectionInfo) -> bool:
-        """Whether the relay has answered for enough messages."""
-        return self.ended >= KILL_AT_ACCEPTED
 
 
 async def main() -> int:
@@ -139,10 +138,10 @@ async def story(trigger: Trigger) -> int:
         say("[red]the worker never came half-way[/red]")
         return 1
     worker.send_signal(signal.SIGKILL)
+    answered, in_flight = trigger.answered, len(trigger.in_flight)
     await ended
-    in_flight = trigger.begun - trigger.ended
     say(
-        f"   [red]SIGKILL[/red] with {trigger.ended} answered and {in_flight} in flight:"
+        f"   [red]SIGKILL[/red] with {answered} answered and {in_flight} in flight:"
         " no clean-up, no last word"
     )
     say("[bold]4.[/bold] another worker starts: sendledger work --drain --within 1m")

@@ -17,7 +17,7 @@ A recipient's local part scripts what happens to it: NAME+OUTCOME@DOMAIN, NAME+O
 
   PHASE-CODE[-ENHANCED]        refuse at rcpt, data or dot: rcpt-550-5.1.1, dot-554-5.7.0, rcpt-550
   defer-N-CODE[-ENHANCED]      refuse the first N tries at rcpt, then accept: defer-3-452-4.2.2
-  greylist-N                   short for defer-N-451-4.7.1
+  greylist-N                   as defer-N-451-4.7.1, and says that it is greylisting
   drop-PHASE                   close without an answer at rcpt, data (before the 354), body (some of it
                                read), dot (all of it read, not accepted) or replied (after the 250)
   lose-answer                  accept and journal the message, then close without the 250
@@ -64,6 +64,7 @@ class Refuse:
     code: int
     enhanced: str | None
     times: int | None = None
+    text: str = "scripted refusal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,13 @@ def _defer(found: re.Match[str]) -> Refuse:
 
 
 def _greylist(found: re.Match[str]) -> Refuse:
-    return Refuse(phase=Phase.RCPT, code=451, enhanced="4.7.1", times=int(found["times"]))
+    return Refuse(
+        phase=Phase.RCPT,
+        code=451,
+        enhanced="4.7.1",
+        times=int(found["times"]),
+        text="Greylisted, please try again later",
+    )
 
 
 def _drop(found: re.Match[str]) -> Drop:

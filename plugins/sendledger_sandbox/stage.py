@@ -62,6 +62,6 @@ class Stage:
 
     def _refuse(self, outcome: Refuse) -> None:
         enhanced = f" {outcome.enhanced}" if outcome.enhanced else ""
-        self._wire.reply(f"{outcome.code}{enhanced} scripted refusal")
+        self._wire.reply(f"{outcome.code}{enhanced} {outcome.text}")
         if outcome.code == CLOSING_CODE:
             raise SessionOver

@@ -17,6 +17,15 @@ from sendledger_sandbox.script import (
 )
 
 
+GREYLISTED_TWICE = Refuse(
+    phase=Phase.RCPT,
+    code=451,
+    enhanced="4.7.1",
+    times=2,
+    text="Greylisted, please try again later",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
@@ -26,8 +35,8 @@ from sendledger_sandbox.script import (
         ("dot-554-5.7.0", Refuse(phase=Phase.DOT, code=554, enhanced="5.7.0")),
         ("mail-550-4.7.1", Refuse(phase=Phase.MAIL, code=550, enhanced="4.7.1")),
         ("defer-3-452-4.2.2", Refuse(phase=Phase.RCPT, code=452, enhanced="4.2.2", times=3)),
-        ("greylist-2", Refuse(phase=Phase.RCPT, code=451, enhanced="4.7.1", times=2)),
-        ("GREYLIST-2", Refuse(phase=Phase.RCPT, code=451, enhanced="4.7.1", times=2)),
+        ("greylist-2", GREYLISTED_TWICE),
+        ("GREYLIST-2", GREYLISTED_TWICE),
         ("drop-rcpt", Drop(phase=Phase.RCPT)),
         ("drop-body-once", Drop(phase=Phase.BODY, times=1)),
         ("drop-quit", Drop(phase=Phase.QUIT)),

@@ -54,7 +54,7 @@ def show(console: Console, story: Story) -> None:
         f"  authorised by {escape(intent.authorized_by)} on {instant(intent.authorized_at)}"
         f" ({escape(intent.authorization_id)})"
     )
-    console.print(f"  content: template {intent.template_revision.hex()[:12]}")
+    console.print(f"  content template {intent.template_revision.hex()[:12]}")
     if story.who is not None:
         console.print(f"  recipient {escape(story.who[0])}, {escape(story.who[1])}")
     console.print(_standing(story))
@@ -63,28 +63,34 @@ def show(console: Console, story: Story) -> None:
 
 def _standing(story: Story) -> str:
     intent = story.intent
-    status = f"[bold]{intent.status}[/bold]"
+    status = f"  [bold]{intent.status}[/bold], because of step {intent.because} (*)"
     if intent.contradicted:
-        status += ", contradicted by later evidence"
+        status += "; contradicted by later evidence"
     if intent.awaits and intent.due_at:
         due = f"{instant(intent.due_at)} ({away(intent.due_at, story.now)})"
-        status += f", awaits {intent.awaits} by {due}"
+        status += f"\n  awaits {intent.awaits}, due {due}"
     elif intent.status not in {"delivered", "failed", "suppressed"}:
-        status += ", settled: nothing is awaited any more"
-    return f"  {status}, because of step {intent.because}"
+        status += "\n  settled: nothing is awaited any more"
+    return status
 
 
 def _steps_table(story: Story) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for heading in ("step", "at", "what", "rule", "policy"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in {"at", "policy"})
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for width in (6, 20, None):
+        table.add_column(width=width, overflow="fold")
     for step in steps(story):
         mark = "*" if step.seq == story.intent.because else ""
-        told = escape(step.what)
-        if step.literal:
-            told += f"\n[dim]{escape(step.literal)}[/dim]"
-        table.add_row(f"{step.seq}{mark}", instant(step.at), told, step.rule, step.revision)
+        table.add_row(f"  {step.seq}{mark}", instant(step.at), _told_in_full(step))
     return table
+
+
+def _told_in_full(step: Step) -> str:
+    lines = [escape(step.what)]
+    if step.literal:
+        lines.append(f"evidence: {escape(step.literal)}")
+    revision = f", policy {step.revision}" if step.revision else ""
+    lines.append(f"[dim]{escape(step.rule)}{revision}[/dim]")
+    return "\n".join(lines)
 
 
 def steps(story: Story) -> list[Step]:
@@ -100,7 +106,7 @@ def _planned(intent: IntentRow) -> Step:
         seq=0,
         at=intent.planned_at,
         what=f"planned, to go from {instant(intent.eligible_at)} on",
-        rule=intent.authorization_id,
+        rule=f"authorisation {intent.authorization_id}",
         revision="",
     )
 
@@ -111,8 +117,8 @@ def _opened(row: AttemptRow) -> Step:
         seq=row.seq,
         at=row.opened_at,
         what=f"attempt {row.number} opened{authority}",
-        rule="dispatch",
-        revision=row.policy_revision,
+        rule=f"policy {row.policy_revision}",
+        revision="",
     )
 
 
@@ -121,7 +127,7 @@ def _observed(row: ObservationRow, literal: bytes | None) -> Step:
         seq=row.seq,
         at=row.received_at,
         what=" ".join(_told(row)),
-        rule=row.rule,
+        rule=f"rule {row.rule}",
         revision=row.policy_revision,
         literal=_readable(literal),
     )
@@ -142,15 +148,14 @@ def _ruled(row: ObservationRow) -> Iterator[str]:
 
 
 def _witnessed(row: ObservationRow) -> Iterator[str]:
-    yield f"attempt {row.attempt}: {row.outcome or 'noted'}"
-    if row.scope is not None:
-        yield f"(about the {row.scope})"
+    about = "" if row.scope is None else f" (about the {row.scope})"
+    yield f"attempt {row.attempt}: {row.outcome or 'noted'}{about}"
     if row.stage is not None:
-        yield f"at {row.stage}"
+        yield f"at {row.stage.replace('/', ', ')}"
     if row.reply_code is not None:
-        yield f"{row.reply_code} {row.enhanced_code or ''}".rstrip()
+        yield f"with {row.reply_code} {row.enhanced_code or ''}".rstrip()
     if row.provider_reference is not None:
-        yield f"reference {row.provider_reference}"
+        yield f"as {row.provider_reference}"
     if row.source not in {"channel", "lease"}:
         yield f"by {row.source}"
 
