@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, cast
 
 import aiosmtplib
@@ -27,23 +28,24 @@ async def open_wire(
 
     Raises :class:`SessionRefused` with the stage and the literal reply, where there was one.
     """
-    sock = await _dial(settings)
     client = aiosmtplib.SMTP(
         hostname=settings.host,
-        sock=sock,
+        sock=await _dial(settings),
         local_hostname=settings.greeting_name,
         use_tls=settings.tls is Tls.IMPLICIT,
         start_tls=False,
         tls_context=tls_context,
-        timeout=settings.timeouts.command.total_seconds(),
+        # The waits are bounded here: wait_for, which the library would use, can swallow a cancellation
+        # on Python 3.11.
+        timeout=None,
     )
-    async with _closed_on_failure(client, sock):
+    async with _cut_on_failure(client):
         await _greet(client, settings)
-        await _say_hello(client)
+        await _say_hello(client, settings)
         if settings.tls is Tls.STARTTLS:
-            await _start_tls(client)
+            await _start_tls(client, settings)
             # RFC 3207 section 4.2: what was said in clear counts for nothing.
-            await _say_hello(client)
+            await _say_hello(client, settings)
         await _log_in(client, settings)
         return _take_over(client), dict(client.esmtp_extensions)
 
@@ -84,21 +86,23 @@ async def _connect(sock: socket.socket, address: Any) -> socket.socket:
 
 
 @asynccontextmanager
-async def _closed_on_failure(client: aiosmtplib.SMTP, sock: socket.socket) -> AsyncIterator[None]:
+async def _cut_on_failure(client: aiosmtplib.SMTP) -> AsyncIterator[None]:
     try:
         yield
     except BaseException:
+        # The socket belongs to the transport by now; closing it here would pull a live descriptor from
+        # under the loop. And no goodbye: a TLS one may take half a minute.
+        transport = client.transport
         client.close()
-        # A socket that no transport has adopted is still ours.
-        if sock.fileno() >= 0 and client.transport is None:
-            sock.close()
+        if transport is not None:
+            cast("asyncio.Transport", transport).abort()
         raise
 
 
 async def _greet(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
-    with _failing_as("greeting"):
+    async with _failing_as("greeting", settings.timeouts.greeting):
         try:
-            await client.connect(timeout=settings.timeouts.greeting.total_seconds())
+            await client.connect()
         except aiosmtplib.SMTPConnectError as error:
             raise _greeting_refused(error) from None
 
@@ -108,25 +112,23 @@ def _greeting_refused(error: aiosmtplib.SMTPConnectError) -> Exception:
     match error, error.__cause__:
         case aiosmtplib.SMTPConnectResponseError(), _:
             return error
-        case _, aiosmtplib.SMTPTimeoutError():
-            return _refused("greeting", "timeout")
         case _, aiosmtplib.SMTPServerDisconnected():
             return _refused("greeting", "closed")
-        case _, TimeoutError():
+        case _, ConnectionAbortedError():  # the loop's own limit to a handshake
             return _refused("tls", "timeout")
         case _:
             return _refused("tls", "tls")
 
 
-async def _say_hello(client: aiosmtplib.SMTP) -> None:
-    with _failing_as("ehlo"):
+async def _say_hello(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
+    async with _failing_as("ehlo", settings.timeouts.command):
         await client.ehlo()
 
 
-async def _start_tls(client: aiosmtplib.SMTP) -> None:
+async def _start_tls(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
     if not client.supports_extension("starttls"):
         raise _refused("tls", "starttls-missing")
-    with _failing_as("tls"):
+    async with _failing_as("tls", settings.timeouts.command):
         await client.starttls()
 
 
@@ -143,7 +145,7 @@ async def _log_in(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
     chosen = next((method for name, method in by_name.items() if name in offered), None)
     if chosen is None:
         raise _refused("auth", "auth-missing")
-    with _failing_as("auth"):
+    async with _failing_as("auth", settings.timeouts.command):
         await chosen(settings.username, settings.password.reveal())
 
 
@@ -158,11 +160,12 @@ def _take_over(client: aiosmtplib.SMTP) -> Wire:
     return wire
 
 
-@contextmanager
-def _failing_as(stage: str) -> Iterator[None]:
+@asynccontextmanager
+async def _failing_as(stage: str, patience: timedelta) -> AsyncIterator[None]:
     # Without the cause: these exceptions repeat what the server said, and it may say who we are.
     try:
-        yield
+        async with asyncio.timeout(patience.total_seconds()):
+            yield
     except aiosmtplib.SMTPResponseException as error:
         raise SessionRefused(_answered(stage, error.code, error.message)) from None
     except TimeoutError:

@@ -6,12 +6,11 @@ import re
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sendledger.plugin import PositiveDuration, Secret, SettingsModel
+from sendledger.plugin import LocalPath, PositiveDuration, Secret, SettingsModel
 from sendledger_smtp.destination import read_destination
 from sendledger_smtp.header import write_mailbox
 
@@ -56,7 +55,7 @@ class SmtpSettings(SettingsModel):
     host: str
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     tls: Tls = Tls.STARTTLS
-    ca_file: Path | None = None
+    ca_file: LocalPath | None = None
     username: str | None = None
     password: Secret | None = None
     ehlo_name: str | None = None

@@ -159,6 +159,22 @@ async def test_a_certificate_nobody_vouches_for_ends_the_session(
         assert judge(evidence).outcome is Outcome.TRANSIENT
 
 
+async def test_a_handshake_that_never_ends_is_cut(tls: TlsContexts) -> None:
+    patience = PROMPT | {"greeting": "200ms"}
+    async with ScriptedPeer(scripts=[[HUSH]]) as peer:
+        settings = settings_for(peer, tls="implicit", timeouts=patience)
+        evidence = await refused(SmtpChannel(settings, tls.client))
+    assert (evidence.answered, evidence.fault) == (False, "timeout")
+    assert judge(evidence).scope is Scope.CHANNEL
+
+
+async def test_a_session_that_says_more_than_it_was_asked_is_not_taken_over() -> None:
+    hello = {"send": "250 relay.example\r\n421 4.3.2 leaving\r\n"}
+    async with ScriptedPeer(scripts=[[*GREETED[:2], hello, HUSH]]) as peer:
+        evidence = await refused(channel_for(peer))
+    assert (evidence.stage, evidence.fault) == ("ehlo", "protocol")
+
+
 async def test_starttls_refused_is_literal_evidence(tls: TlsContexts) -> None:
     refusal = {"send": "454 4.7.0 TLS not available\r\n"}
     async with ScriptedPeer(scripts=[[*STARTTLS_OFFERED, refusal, HUSH]]) as peer:
@@ -283,9 +299,20 @@ async def test_a_session_is_used_again_after_a_refusal_and_reset_first() -> None
     assert (peer.connections, peer.failures) == (1, [])
 
 
-@pytest.mark.parametrize("answer", ["421 leaving\r\n", "554 no\r\n", "250 ok\r\n250 more\r\n"])
-async def test_a_session_that_fails_its_test_is_replaced_before_it_is_lent(answer: str) -> None:
-    first = [*AT_DOT, ACCEPTED, {"expect": "RSET"}, {"send": answer}, HUSH]
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"send": "421 leaving\r\n"},
+        {"send": "554 no\r\n"},
+        {"send": "250 ok\r\n250 more\r\n"},
+        {"send": "garbage\r\n"},
+        {"close": True},
+    ],
+)
+async def test_a_session_that_fails_its_test_is_replaced_before_it_is_lent(
+    end: Mapping[str, Any],
+) -> None:
+    first = [*AT_DOT, ACCEPTED, {"expect": "RSET"}, end, HUSH]
     async with ScriptedPeer(scripts=[first, [*GREETED, *NEXT, *BYE]]) as peer:
         channel = channel_for(peer, revalidate_after="1ms")
         assert await outcome_of(channel) is Outcome.ACCEPTED
@@ -371,12 +398,16 @@ async def test_there_are_never_more_sessions_than_allowed_and_no_waiter_leaks(
         await channel.aclose()
 
 
-async def test_a_session_cancelled_while_it_opens_gives_its_place_back() -> None:
-    silent = ScriptedPeer(scripts=[[HUSH], [*AT_DOT, ACCEPTED, *BYE]])
-    async with silent as peer:
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_session_cancelled_at_any_moment_of_its_opening_gives_its_place_back(
+    turns: int,
+) -> None:
+    async with ScriptedPeer(scripts=[[HUSH], [*AT_DOT, ACCEPTED, *BYE]]) as peer:
         channel = channel_for(peer, sessions_max="1")
         opening = asyncio.create_task(outcome_of(channel))
         await wait_until(lambda: peer.connections == 1)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
@@ -393,6 +424,37 @@ async def test_closing_says_goodbye_and_waits_for_nobody_long() -> None:
             await channel.aclose()
         assert peer.log[0][-1] == ("C", b"QUIT\r\n")
         assert (await refused(channel)).fault == "closed"
+
+
+@pytest.mark.parametrize(
+    "noise", [[{"send": "421 4.4.2 idle\r\n"}], [{"send": "x" * 300_000}], [{"close": True}]]
+)
+async def test_a_session_that_spoke_or_died_while_idle_is_dropped_without_a_word(
+    noise: list[Any],
+) -> None:
+    gone = [{"serve_until_quit": {"forbid": ["QUIT"]}}]
+    steps = [*AT_DOT, ACCEPTED, {"after_idle": True}, *noise, *gone]
+    async with ScriptedPeer(scripts=[steps], idle_s=0.01) as peer:
+        channel = channel_for(peer)
+        assert await outcome_of(channel) is Outcome.ACCEPTED
+        (kept,) = channel._pool._idle
+        await wait_until(lambda: not kept.wire.quiet)
+        await channel.aclose()
+    assert not any("forbidden" in mismatch for _, mismatch in peer.failures)
+    assert kept.wire.gone.done()
+
+
+async def test_a_session_lent_while_the_channel_closes_leaves_when_it_is_given_back(
+    journal: Path,
+) -> None:
+    async with CaptureServer(journal=journal) as server:
+        channel = channel_for(server)
+        async with channel.sendledger_session() as session:
+            await channel.aclose()
+            evidence = await channel.sendledger_submit(session, envelope())
+        assert judge(evidence).outcome is Outcome.ACCEPTED
+        await wait_until(lambda: server.connections.open == 0)
+        assert server.unexpected == []
 
 
 async def test_an_error_on_leaving_a_session_is_nothing() -> None:

@@ -123,6 +123,11 @@ async def test_a_reply_sent_ahead_of_its_command_is_never_taken_for_the_answer()
     assert judge(evidence).outcome is Outcome.TRANSIENT
 
 
+async def test_half_a_reply_sent_ahead_of_a_command_ends_the_session() -> None:
+    evidence = await played([*AT_RCPT, {"send": "250 ok\r\n25"}, HUSH])
+    assert (evidence.stage, evidence.answered, evidence.fault) == ("data", False, "protocol")
+
+
 async def test_a_goodbye_sent_ahead_of_a_command_is_its_answer() -> None:
     evidence = await played([*AT_RCPT, {"send": "250 ok\r\n421 4.3.2 leaving\r\n"}, HUSH])
     assert (evidence.stage, evidence.reply_code, evidence.handed_over) == ("data", 421, False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sendledger.plugin import Receipts, Secret
+from sendledger.plugin import Evidence, Receipts, Secret
 from sendledger_smtp import SmtpSettings, Tls, sendledger_channel, settings_model
 
 WRITTEN = {"host": "relay.sender.example", "sender": "reports@Sender.Example"}
@@ -96,6 +96,14 @@ def test_the_channel_says_what_it_can_do() -> None:
     assert capabilities.window == timedelta(days=5)
     assert capabilities.handoff_max >= timedelta(minutes=30)
     assert channel.sender_of({"from_name": "Somebody else"}) == "reports@sender.example"
+
+
+def test_the_channel_answers_the_hooks_that_need_no_network() -> None:
+    channel = sendledger_channel("email", read(host="localhost", tls="none"))
+    found = channel.sendledger_destination("Pat@EXAMPLE.com")
+    assert (found.address, found.domain) == ("Pat@example.com", "example.com")
+    evidence = Evidence(stage="dot", handed_over=True, answered=False)
+    assert channel.sendledger_classify("email", evidence) is None
 
 
 def test_certificates_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None:
