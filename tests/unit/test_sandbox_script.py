@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sendledger_sandbox.script import (
@@ -15,7 +17,6 @@ from sendledger_sandbox.script import (
     parse_outcome,
     parse_recipient,
 )
-
 
 GREYLISTED_TWICE = Refuse(
     phase=Phase.RCPT,
@@ -95,7 +96,7 @@ def test_a_local_part_without_plus_asks_for_nothing() -> None:
 def test_several_outcomes_keep_the_order_in_which_they_are_written() -> None:
     assert parse_recipient("pat+stall-rcpt-1+greylist-1@example.test") == (
         Stall(phase=Phase.RCPT, seconds=1.0),
-        Refuse(phase=Phase.RCPT, code=451, enhanced="4.7.1", times=1),
+        replace(GREYLISTED_TWICE, times=1),
     )
 
 
