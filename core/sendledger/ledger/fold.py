@@ -153,7 +153,7 @@ class _Fold:
         self.seen.setdefault(k, set()).add(rank)
         if not seen.spent:
             self.unspent.add(k)
-        self.opted_out |= seen.opt_out
+        self.opted_out |= seen.opt_out and rank in PERMANENT
         if rank is Rank.ACCEPTED and seen.due_at is not None:
             self.extended[k] = max(seen.due_at, self.extended.get(k, seen.due_at))
 
