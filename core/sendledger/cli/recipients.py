@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,9 +52,7 @@ class RecipientsFile:
         self.header = [name.strip() for name in header]
         if not any(self.header):
             raise self._fault(1, "expected a line with the names of the columns")
-        for name, count in Counter(filter(None, self.header)).items():
-            if count > 1:
-                raise self._fault(1, f'the column "{name}" is there twice; rename one of them')
+        self._refuse_twins()
 
     def entries(self, columns: Columns) -> Iterator[Entry]:
         """Yield a row or a reject for each record, blank lines left out.
@@ -88,16 +86,28 @@ class RecipientsFile:
         if empty:
             raise UsageFault(f"{self._path}: there are no recipients below the header; add them")
 
+    # A file without a header begins with a person: what stands there is never repeated.
+
+    def _refuse_twins(self) -> None:
+        first: dict[str, int] = {}
+        for place, name in enumerate(self.header, 1):
+            if name and first.setdefault(name, place) != place:
+                sentence = (
+                    f"columns {first[name]} and {place} have the same name; rename one of them"
+                )
+                raise self._fault(1, sentence)
+
     def _refuse_missing(self, columns: Iterable[str]) -> None:
-        missing = sorted(set(columns) - set(self.header))
-        if not missing:
-            return
-        names = ", ".join(f'"{name}"' for name in missing)
-        if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t|"):
-            remedy = "the columns must be separated by commas"
-        else:
-            remedy = f"it has {', '.join(filter(None, self.header))}; map them in the batch file"
-        raise self._fault(1, f"found no column {names}; {remedy}")
+        for column in columns:
+            if column in self.header:
+                continue
+            if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t|"):
+                remedy = "the columns must be separated by commas"
+            elif close := get_close_matches(column, self.header, n=1, cutoff=0.8):
+                remedy = f'did you mean "{close[0]}"?'
+            else:
+                remedy = "write it in the header, or name another column in the batch file"
+            raise self._fault(1, f'found no column "{column}"; {remedy}')
 
     def _next(self) -> tuple[int, list[str]] | None:
         """Return the next record that is not blank and the line it begins on, or None at the end."""

@@ -182,8 +182,10 @@ class Intake:
 
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")
-        if not text or "\0" in text:
+        if not text:
             raise _Refused(DESTINATION, "the destination is empty", "fill it in")
+        if "\0" in text:
+            raise _Refused(DESTINATION, "the destination holds a NUL character", "take it out")
         try:
             return self._port.destination(text)
         except DestinationRefused as refused:
