@@ -101,6 +101,11 @@ class School:
         with psycopg.connect(self.dsn) as connection:
             return connection.execute(query.encode()).fetchall()
 
+    def rejected(self) -> list[list[str]]:
+        """Return the rows of the rejects file, its header left out."""
+        with self.rejects.open(newline="") as file:
+            return list(csv.reader(file))[1:]
+
     def counts(self) -> tuple[int, ...]:
         """Return how many rows each table that planning writes has."""
         tables = ("content", "batch", "intent", "recipient_secret", "delivery")

@@ -1,13 +1,15 @@
-"""Embedded servers of a test's own, made by copying one that was made once."""
+"""Embedded servers of a test's own, made by copying one that was made once; and a school that plans."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from plan_kit import School, found_school
 from sendledger.postgres import Embedded, StopResult
 
 
@@ -37,6 +39,19 @@ def embedded(embedded_state: Path) -> Iterator[Embedded]:
 def never_started(tmp_path: Path) -> Iterator[Embedded]:
     """Lend a server that was never started, and stop it afterwards."""
     yield from _lend(Embedded(tmp_path / "never-started", wait_max_s=60))
+
+
+@pytest.fixture
+def school(
+    tmp_path: Path,
+    database: str,
+    installation_id: UUID,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> School:
+    """Return a school whose ledger is the test's own database."""
+    monkeypatch.setenv("PLAN_TEST_DSN", database)
+    return found_school(tmp_path, database, installation_id, capsys)
 
 
 def _lend(server: Embedded) -> Iterator[Embedded]:

@@ -7,13 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from uuid import UUID
-
-import pytest
 
 from embedded_process import until
-from plan_kit import HEADER, NOTHING, School, found_school, pupil
+from plan_kit import HEADER, NOTHING, School, pupil
 
 ROWS = 6_000
 """More than a chunk: the first is in the database while the second is read."""
@@ -43,18 +39,6 @@ few = plan(sys.argv[2], sys.argv[3])
 many = plan(sys.argv[4], sys.argv[5])
 print(few, many)
 """
-
-
-@pytest.fixture
-def school(
-    tmp_path: Path,
-    database: str,
-    installation_id: UUID,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> School:
-    monkeypatch.setenv("PLAN_TEST_DSN", database)
-    return found_school(tmp_path, database, installation_id, capsys)
 
 
 @contextmanager

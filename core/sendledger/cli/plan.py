@@ -71,12 +71,12 @@ async def _plan(
         async with open_desk(config) as desk:
             intake = read_intake(batch, desk.host, desk.keys)
             columns = read_columns(batch, intake)
-            with open_rejects(target, columns.names()) as rejects:
-                entries = watched(
-                    file.entries(columns),
-                    total_bytes=file.size_bytes,
-                    bytes_read=lambda: file.bytes_read,
-                )
+            watching = watched(
+                file.entries(columns),
+                total_bytes=file.size_bytes,
+                bytes_read=lambda: file.bytes_read,
+            )
+            with open_rejects(target, columns.names()) as rejects, watching as entries:
                 try:
                     return await _keep(desk.database, intake, entries, rejects, dry_run=dry_run)
                 except PlanConflict as conflict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
@@ -14,29 +15,24 @@ LINE_ROWS = 50_000
 Item = TypeVar("Item")
 
 
+@contextmanager
 def watched(
     items: Iterable[Item], *, total_bytes: int | None, bytes_read: Callable[[], int]
-) -> Iterator[Item]:
-    """Pass *items* on and show how many there were.
+) -> Iterator[Iterator[Item]]:
+    """Lend *items* again, and show how many were taken until the block ends.
 
     *total_bytes* is the size of the file they come from, None when it has no size of its own.
     """
     console = Console(stderr=True)
-    if console.is_terminal:
-        return _with_bar(items, console, total_bytes, bytes_read)
-    return _counted(items, LINE_ROWS, lambda count: console.print(f"sendledger: {count} rows read"))
-
-
-def _with_bar(
-    items: Iterable[Item],
-    console: Console,
-    total_bytes: int | None,
-    bytes_read: Callable[[], int],
-) -> Iterator[Item]:
+    if not console.is_terminal:
+        yield _counted(
+            items, LINE_ROWS, lambda count: console.print(f"sendledger: {count} rows read")
+        )
+        return
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]} rows"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total_bytes, rows=0)
-        yield from _counted(
+        yield _counted(
             items, BAR_ROWS, lambda count: bar.update(task, completed=bytes_read(), rows=count)
         )
 
