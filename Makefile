@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 MAKEFLAGS += --no-print-directory
 unexport PYTHONHOME PYTHONPATH
 
-# An environment whose Python is gone, or which was made in another folder, is made again.
+# Whatever the stamp says, an environment that does not hold this checkout is not installed.
 ifneq ($(shell $(BIN)/python -c 'import sendledger; print(*sendledger.__path__)' 2>/dev/null),$(CURDIR)/core/sendledger)
 .PHONY: $(STAMP)
 endif
@@ -32,6 +32,9 @@ debian_install = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { $(call say,Installing the Debian package $(1)); apt-get update -qq \
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1); }
 
+# An environment is whole when it has pip and its scripts point into this folder.
+whole_environment = { grep -qsF '$(CURDIR)/$(VENV)' $(BIN)/activate && $(BIN)/python -m pip --version >/dev/null 2>&1; }
+
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -41,14 +44,13 @@ venv: $(STAMP) ## Make the virtual environment in .venv, with every package at i
 $(STAMP): requirements.lock pyproject.toml
 	@python=$$($(call first_python,ensurepip)); \
 	if [ -z "$$python" ] && [ -n "$$($(call first_python,sys))" ]; then \
-	  $(call debian_install,python3-venv) || { \
-	    echo 'make: this Python cannot make virtual environments; as root: apt-get install python3-venv' >&2; exit 1; }; \
-	  python=$$($(call first_python,ensurepip)); \
+	  $(call debian_install,python3-venv) && python=$$($(call first_python,ensurepip)); \
+	  [ -n "$$python" ] || { echo 'make: this Python cannot make virtual environments; on Debian, as root:' \
+	    'apt-get install python3-venv' >&2; exit 1; }; \
 	fi; \
-	if [ -z "$$python" ]; then \
-	  echo 'make: found no Python 3.11 or later (looked for: $(PYTHONS)); install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; \
-	fi; \
-	$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	[ -n "$$python" ] || { echo 'make: found no Python 3.11 or later (looked for: $(PYTHONS));' \
+	  'install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; }; \
+	$(whole_environment) || { \
 	  $(call say,Making the virtual environment $(VENV) with $$python); "$$python" -m venv --clear $(VENV); }
 	@$(call say,Installing the locked packages)
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
