@@ -70,6 +70,7 @@ class Desk:
     plan: Plan
     keys: KeyRing
     database: Database
+    listen_dsn: str
     recorder: Recorder
 
     @property
@@ -215,7 +216,11 @@ async def open_desk(config: Path, *, connections_max: int = 4) -> AsyncIterator[
             await database.check(keys.installation_id)
             await database.note_policy(plan.revision, policy_document(plan))
             yield Desk(
-                plan=plan, keys=keys, database=database, recorder=_recorder(plan, keys, database)
+                plan=plan,
+                keys=keys,
+                database=database,
+                listen_dsn=url,
+                recorder=_recorder(plan, keys, database),
             )
             await plan.host.aclose()
     finally:
@@ -246,6 +251,7 @@ def workshop(desk: Desk, *, channels: Sequence[str] = ()) -> Workshop:
     chance = random.SystemRandom().random
     return Workshop(
         database=desk.database,
+        listen_dsn=desk.listen_dsn,
         host=plan.host,
         recorder=desk.recorder,
         channels=tuple(

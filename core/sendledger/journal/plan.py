@@ -21,6 +21,7 @@ from sendledger.journal.conflicts import (
 from sendledger.journal.intake import Intake, Reject, Row
 from sendledger.store import planning
 from sendledger.store.database import Connection
+from sendledger.store.listening import notify_work
 from sendledger.store.planning import BatchRow, NewIntent
 
 CHUNK_ROWS = 5_000
@@ -101,14 +102,17 @@ class _Run:
         if not self.chunk:
             return
         request = self._intake.request
+        batch = self._batch or await self._keep_batch()
         new = await planning.add_intents(
             self._connection,
-            self._batch or await self._keep_batch(),
+            batch,
             [intent for _, intent in self.chunk.values()],
             eligible_at=request.not_before,
             not_after=request.not_after,
         )
         self._added += len(new)
+        if new:
+            await notify_work(self._connection, batch.channel)
         if len(new) < len(self.chunk):
             await self._compare([key for key in self.chunk if key not in new])
         self.chunk.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from sendledger.journal.scopes import pause_for_fault
 from sendledger.ledger.evidence import Classification, Evidence
@@ -30,9 +29,10 @@ class Closing:
         self.closed = False
         self._probing = False
 
-    def is_probe(self, _token: UUID) -> bool:
-        """Whether what is handed over now is the probe of a closed channel."""
-        return self._probing
+    @property
+    def shut(self) -> bool:
+        """Whether nothing may be tried now: the channel is closed, and no probe is under way."""
+        return self.closed and not self._probing
 
     def not_before(self, row: Claimed) -> datetime | None:
         """Return when a row that found no session may be claimed again.

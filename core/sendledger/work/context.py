@@ -48,6 +48,7 @@ class Workshop:
     """Everything a worker process works with. ``new_token`` and ``chance`` are its only randomness."""
 
     database: Database
+    listen_dsn: str
     host: PluginHost
     recorder: Recorder
     channels: tuple[ChannelWork, ...]

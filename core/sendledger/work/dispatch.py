@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from uuid import UUID
+from contextlib import suppress
 
-from sendledger.journal.advance import Entry
 from sendledger.ledger.evidence import Evidence
 from sendledger.ledger.words import Lane, Outcome
 from sendledger.logs import get_logger
-from sendledger.plugin.channel import ContentFault, Go
 from sendledger.plugin.port import ChannelPort
-from sendledger.store import deliveries
 from sendledger.store.attempts import Terms
 from sendledger.store.database import DatabaseAway
-from sendledger.store.deliveries import Claimed, ClaimRequest
+from sendledger.work.admission import Admission
+from sendledger.work.claiming import Claiming
 from sendledger.work.closing import Closing
 from sendledger.work.context import ChannelWork, Workshop
 from sendledger.work.handoff import Handoffs, Recorded, Returned
+from sendledger.work.lanes import LaneQueue
 from sendledger.work.leases import Leases
 from sendledger.work.opening import Openings
 from sendledger.work.progress import Progress
-from sendledger.work.proposals import when_waiting
-from sendledger.work.ready import Ready, Writers, candidate_of, finding_of, split
+from sendledger.work.ready import Ready
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 
@@ -43,8 +39,8 @@ class Dispatch:
         recording: Recording,
         progress: Progress,
     ) -> None:
-        self._shop, self._channel = shop, channel
-        self._leases, self._recording, self._progress = leases, recording, progress
+        self._shop, self._channel, self._leases = shop, channel, leases
+        self._progress = progress
         self._port: ChannelPort = shop.host.channel(channel.name)
         self._openings = Openings(shop.database, terms_of(shop, channel, self._port))
         self._handoffs = Handoffs(
@@ -55,15 +51,27 @@ class Dispatch:
             progress=progress,
         )
         self._closing = Closing(shop, channel)
-        self._writers = Writers(shop.database, shop.compile_content)
-        self._queue: asyncio.Queue[Ready | None] = asyncio.Queue()
+        self._claiming = Claiming(shop, channel.name, leases)
+        self._admission = Admission(
+            shop, channel, leases=leases, recording=recording, progress=progress
+        )
+        self._queue = LaneQueue()
         self._busy = 0
-        self._room = asyncio.Event()
+        self._woken = asyncio.Event()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is queued or in flight here."""
-        return self._busy == 0 and self._queue.empty()
+        return self._busy == 0 and not len(self._queue)
+
+    @property
+    def channel(self) -> str:
+        """The channel's configured name."""
+        return self._channel.name
+
+    def wake(self) -> None:
+        """Look for work now: something may have been planned, or there is room again."""
+        self._woken.set()
 
     def stop_waiting(self) -> None:
         """Cut short what is in flight: it is recorded as unknown."""
@@ -74,106 +82,64 @@ class Dispatch:
         async with asyncio.TaskGroup() as tasks:
             openings = tasks.create_task(self._openings.groups.run())
             slots = [tasks.create_task(self._slot()) for _ in range(self._channel.slots)]
+            stopper = tasks.create_task(self._wake_at_stop(stop))
             await self._claim_until(stop)
             await self._give_back_queue()
-            for _ in slots:
-                self._queue.put_nowait(None)
+            self._queue.close()
             await asyncio.gather(*slots)
             openings.cancel()
+            stopper.cancel()
+
+    async def _wake_at_stop(self, stop: Stop) -> None:
+        await stop.stopped()
+        self.wake()
 
     # --- claiming ----------------------------------------------------------------------------
 
     async def _claim_until(self, stop: Stop) -> None:
         while not stop.stopping:
+            self._woken.clear()
             try:
-                found = await self._claim_once()
+                full = await self._claim_once()
             except DatabaseAway:
-                found = False
-            if found:
-                await self._wait_for_room(stop)
-            else:
-                await stop.stopped(within=self._shop.rhythm.poll)
+                full = False
+            except Exception:  # one bad round must not end the worker
+                log.exception("claiming failed", channel=self._channel.name)
+                full = False
+            if not full:
+                await self._rest()
 
-    async def claim_now(self) -> bool:
-        """Claim once, for a drain that wants to know whether anything is due; returns whether."""
-        return await self._claim_once()
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._shop.rhythm.poll.total_seconds()):
+                await self._woken.wait()
 
     async def _claim_once(self) -> bool:
+        """Claim what there is room for; returns whether there may be more to claim at once."""
         probing = await self._closing.probing()
         if probing is None:
             return False
-        wanted = 1 if probing else self._wanted()
-        rows: list[Claimed] = []
-        token = self._shop.new_token()
+        more = False
         for lane in Lane:
-            if len(rows) < wanted:
-                rows += await self._claim(token, lane, wanted - len(rows), probing=probing)
-        self._leases.took(token, len(rows))
-        self._progress.claimed += len(rows)
-        await self._prepare(rows, token)
-        return bool(rows)
+            room = self._room(lane)
+            if not room:
+                continue
+            wanted = 1 if probing else room
+            async with self._shop.database.connection() as connection:
+                token, rows = await self._claiming.claim(connection, lane, wanted, probing=probing)
+            self._progress.claimed += len(rows)
+            for ready in await self._admission.admit(rows, token):
+                self._queue.put(ready)
+            if probing and rows:
+                return False
+            more |= len(rows) == wanted
+        return more and bool(self._room(Lane.BULK))
 
-    def _wanted(self) -> int:
-        room = 2 * self._channel.slots - self._queue.qsize()
-        return max(1, min(self._shop.rhythm.claim_max, room))
-
-    async def _claim(
-        self, token: UUID, lane: Lane, claim_max: int, *, probing: bool
-    ) -> list[Claimed]:
-        request = ClaimRequest(
-            channel=self._channel.name,
-            lane=lane,
-            claim_token=token,
-            claim_max=claim_max,
-            lease=self._leases.lease,
-            probing=probing,
-        )
-        async with self._shop.database.connection() as connection:
-            return await deliveries.claim_deliveries(connection, request)
-
-    async def _wait_for_room(self, stop: Stop) -> None:
-        while self._queue.qsize() >= self._channel.slots and not stop.stopping:
-            self._room.clear()
-            try:
-                async with asyncio.timeout(self._shop.rhythm.poll.total_seconds()):
-                    await self._room.wait()
-            except TimeoutError:
-                pass
-
-    # --- authorising -------------------------------------------------------------------------
-
-    async def _prepare(self, rows: Sequence[Claimed], token: UUID) -> None:
-        open_rows = [row for row in rows if row.closed_until is None]
-        for row in rows:
-            if row.closed_until is not None:
-                await self._give_back([(row.intent_id, token)], wake_at=row.closed_until)
-        asked, stopped = split(open_rows, self._channel.policy)
-        verdicts = await self._shop.host.authorize(
-            [candidate_of(row, self._channel.name) for row in asked]
-        )
-        for row, verdict in zip(asked, verdicts, strict=True):
-            finding = finding_of(verdict, row)
-            if finding is not None:
-                stopped.append((row, finding))
-            elif isinstance(verdict, Go):
-                await self._enqueue(row, token, verdict.until)
-        if stopped:
-            entries = [
-                Entry(intent_id=row.intent_id, propose=when_waiting(finding))
-                for row, finding in stopped
-            ]
-            await asyncio.gather(*(self._recording.entries.add(entry) for entry in entries))
-            for _, finding in stopped:
-                self._progress.rulings[finding.rule] += 1
-                self._leases.done(token)
-
-    async def _enqueue(self, row: Claimed, token: UUID, go_until: datetime) -> None:
-        writer = await self._writers.of(self._channel.name, row.content_id, self._port.prepare)
-        if isinstance(writer, ContentFault):
-            writer = _Unwritable(writer)
-        self._queue.put_nowait(
-            Ready(claimed=row, claim_token=token, go_until=go_until, writer=writer)
-        )
+    def _room(self, lane: Lane) -> int:
+        """Return how many rows of *lane* to claim: none until half its share of the queue is taken."""
+        share = 2 * self._channel.slots
+        waiting = self._queue.waiting(lane)
+        return 0 if waiting > share // 2 else min(self._shop.rhythm.claim_max, share - waiting)
 
     # --- slots -------------------------------------------------------------------------------
 
@@ -182,15 +148,18 @@ class Dispatch:
             self._busy += 1
             try:
                 await self._take(ready)
+            except Exception:  # the lease ends by itself, and recovery finds what was open
+                log.exception("handoff failed", intent_id=ready.claimed.intent_id)
             finally:
                 self._busy -= 1
                 self._leases.done(ready.claim_token)
-                self._room.set()
+            if self._room(Lane.BULK):
+                self.wake()
 
     async def _take(self, ready: Ready) -> None:
         claim = (ready.claimed.intent_id, ready.claim_token)
-        if self._closing.closed and not self._closing.is_probe(ready.claim_token):
-            await self._give_back([claim])
+        if self._closing.shut:
+            await self._admission.give_back([claim])
             return
         match await self._handoffs.hand_over(ready):
             case Recorded(evidence=Evidence() as evidence, meaning=meaning) if meaning:
@@ -200,9 +169,10 @@ class Dispatch:
                     await self._closing.fault(ready.claimed.intent_id, meaning, evidence)
             case Returned(evidence=Evidence() as evidence):
                 await self._no_session(ready, evidence)
-                await self._give_back([claim], wake_at=self._closing.not_before(ready.claimed))
+                wake_at = self._closing.not_before(ready.claimed)
+                await self._admission.give_back([claim], wake_at=wake_at)
             case Returned():
-                await self._give_back([claim])
+                await self._admission.give_back([claim])
             case Recorded():
                 pass
 
@@ -215,44 +185,19 @@ class Dispatch:
             await self._closing.fault(ready.claimed.intent_id, meaning, evidence)
 
     async def _give_back_queue(self) -> None:
-        claims: list[tuple[int, UUID]] = []
-        while not self._queue.empty():
-            ready = self._queue.get_nowait()
-            if ready is not None:
-                claims.append((ready.claimed.intent_id, ready.claim_token))
-                self._leases.done(ready.claim_token)
-        await self._give_back(claims)
-
-    async def _give_back(
-        self, claims: Sequence[tuple[int, UUID]], *, wake_at: datetime | None = None
-    ) -> None:
-        """Give claims back; when that fails, their lease ends by itself and they are free again."""
-        if not claims:
-            return
-        try:
-            async with self._shop.database.connection() as connection:
-                await deliveries.release_claims(connection, claims, wake_at=wake_at)
-        except DatabaseAway:
-            log.warning("claims not given back", rows=len(claims))
-
-
-class _Unwritable:
-    """Strictly private: the writer of a content revision that can never be written."""
-
-    def __init__(self, fault: ContentFault) -> None:
-        self._fault = fault
-
-    def write(self, _addressee: object) -> bytes:
-        """Raise the fault that preparing met."""
-        raise self._fault
+        left = self._queue.drain()
+        await self._admission.give_back(
+            [(ready.claimed.intent_id, ready.claim_token) for ready in left]
+        )
+        for ready in left:
+            self._leases.done(ready.claim_token)
 
 
 def terms_of(shop: Workshop, channel: ChannelWork, port: ChannelPort) -> Terms:
     """Return what holds for every attempt of *channel*."""
     policy = channel.policy
-    handoff_max: timedelta = port.capabilities.handoff_max
     return Terms(
-        handoff_max=handoff_max + shop.rhythm.lease,
+        handoff_max=port.capabilities.handoff_max + shop.rhythm.lease,
         unknown_wait=policy.unknown_wait,
         evidence_wait=policy.evidence_wait,
         window=policy.evidence_wait,

@@ -13,6 +13,7 @@ from sendledger.store.database import DatabaseAway
 from sendledger.work.context import Workshop
 from sendledger.work.dispatch import Dispatch
 from sendledger.work.leases import Leases
+from sendledger.work.listen import Listener
 from sendledger.work.progress import Progress
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
@@ -57,8 +58,11 @@ class Worker:
             self._shop.recorder, self._shop.recorder.configurations
         ):
             log.info("resumed, the configuration changed", scope_key=scope_key)
+        wake = {dispatch.channel: dispatch.wake for dispatch in self._dispatches}
+        listener = Listener(self._shop.listen_dsn, wake, self._shop.chance)
         async with asyncio.TaskGroup() as tasks:
             support = [
+                tasks.create_task(listener.run()),
                 tasks.create_task(self._recording.run()),
                 tasks.create_task(self._leases.run(self.stop)),
                 tasks.create_task(self._sweep.run(self.stop)),

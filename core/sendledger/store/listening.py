@@ -1,0 +1,40 @@
+"""NOTIFY as a hint: a connection of its own that hears of new work. Polling stays the guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+
+import psycopg
+
+from sendledger.store.database import Connection, DatabaseAway
+from sendledger.store.statements import statement
+
+_NOTIFY = statement("notify_work")
+
+
+async def notify_work(connection: Connection, channel: str) -> None:
+    """Tell listening workers, at commit, that *channel* has work."""
+    await connection.execute(_NOTIFY, {"channel": channel})
+
+
+async def hear_work(dsn: str, *, every: timedelta) -> AsyncGenerator[str | None, None]:
+    """Yield None once listening, then each channel that has work, and None at least at *every*.
+
+    Needs a connection of its own, past any pooler in transaction mode. Raises ``DatabaseAway`` when it
+    breaks; the caller connects again and looks for what it missed.
+    """
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            dsn, autocommit=True, prepare_threshold=None, application_name="sendledger listener"
+        )
+        async with connection:
+            await connection.execute("LISTEN sendledger_work")
+            yield None
+            while True:
+                async for told in connection.notifies(timeout=every.total_seconds()):
+                    yield told.payload
+                await connection.execute("SELECT")  # a dead peer is noticed, not waited for
+                yield None
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise DatabaseAway("the listening connection went away") from error

@@ -1,0 +1,113 @@
+"""Admission: which claimed rows may go now; what keeps the others is recorded at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sendledger.journal.advance import Entry
+from sendledger.ledger.findings import Finding
+from sendledger.logs import get_logger
+from sendledger.plugin.channel import ContentFault, Go, Writer
+from sendledger.plugin.port import ChannelPort
+from sendledger.store import deliveries
+from sendledger.store.database import DatabaseAway
+from sendledger.store.deliveries import Claimed
+from sendledger.work.context import ChannelWork, Workshop
+from sendledger.work.leases import Leases
+from sendledger.work.progress import Progress
+from sendledger.work.proposals import when_waiting
+from sendledger.work.ready import Ready, Writers, candidate_of, finding_of, split
+from sendledger.work.recording import Recording
+
+log = get_logger(__name__)
+
+
+class Admission:
+    """Authorises the claimed rows of one channel together, and gives back what cannot go."""
+
+    def __init__(
+        self,
+        shop: Workshop,
+        channel: ChannelWork,
+        *,
+        leases: Leases,
+        recording: Recording,
+        progress: Progress,
+    ) -> None:
+        self._shop, self._channel = shop, channel
+        self._leases, self._recording, self._progress = leases, recording, progress
+        self._port: ChannelPort = shop.host.channel(channel.name)
+        self._writers = Writers(shop.database, shop.compile_content)
+
+    async def admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
+        """Return the rows that may be handed over now."""
+        await self._postpone([row for row in rows if row.closed_until is not None], token)
+        open_rows = [row for row in rows if row.closed_until is None]
+        asked, stopped = split(open_rows, self._channel.policy)
+        verdicts = await self._shop.host.authorize(
+            [candidate_of(row, self._channel.name) for row in asked]
+        )
+        ready: list[Ready] = []
+        for row, verdict in zip(asked, verdicts, strict=True):
+            finding = finding_of(verdict, row)
+            if finding is not None:
+                stopped.append((row, finding))
+            elif isinstance(verdict, Go):
+                writer = await self._writer(row)
+                ready.append(
+                    Ready(claimed=row, claim_token=token, go_until=verdict.until, writer=writer)
+                )
+        await self._record(stopped, token)
+        return ready
+
+    async def give_back(
+        self, claims: Sequence[tuple[int, UUID]], *, wake_at: datetime | None = None
+    ) -> None:
+        """Give claims back; when that fails, their lease ends by itself and they are free again."""
+        if not claims:
+            return
+        try:
+            async with self._shop.database.connection() as connection:
+                await deliveries.release_claims(connection, claims, wake_at=wake_at)
+        except DatabaseAway:
+            log.warning("claims not given back", rows=len(claims))
+
+    async def _postpone(self, rows: Sequence[Claimed], token: UUID) -> None:
+        until: defaultdict[datetime | None, list[tuple[int, UUID]]] = defaultdict(list)
+        for row in rows:
+            until[row.closed_until].append((row.intent_id, token))
+        for wake_at, claims in until.items():
+            await self.give_back(claims, wake_at=wake_at)
+        for _ in rows:
+            self._leases.done(token)
+
+    async def _writer(self, row: Claimed) -> Writer:
+        found = await self._writers.of(self._channel.name, row.content_id, self._port.prepare)
+        return _Unwritable(found) if isinstance(found, ContentFault) else found
+
+    async def _record(self, stopped: Sequence[tuple[Claimed, Finding]], token: UUID) -> None:
+        entries = [
+            Entry(intent_id=row.intent_id, propose=when_waiting(finding))
+            for row, finding in stopped
+        ]
+        try:
+            await asyncio.gather(*(self._recording.entries.add(entry) for entry in entries))
+        finally:
+            for _, finding in stopped:
+                self._progress.rulings[finding.rule] += 1
+                self._leases.done(token)
+
+
+class _Unwritable:
+    """Strictly private: the writer of a content revision that can never be written."""
+
+    def __init__(self, fault: ContentFault) -> None:
+        self._fault = fault
+
+    def write(self, _addressee: object) -> bytes:
+        """Raise the fault that preparing met."""
+        raise self._fault

@@ -1,0 +1,59 @@
+"""The listener: wakes dispatch when work is planned, and comes back by itself when it is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from datetime import timedelta
+
+from sendledger.logs import get_logger
+from sendledger.store.database import DatabaseAway
+from sendledger.store.listening import hear_work
+
+EVERY = timedelta(seconds=15)
+_AGAIN_S = (0.2, 1.0, 5.0)
+
+log = get_logger(__name__)
+
+
+class Listener:
+    """Whether we listen is only a matter of speed: ``listening`` is shown, nothing depends on it."""
+
+    def __init__(
+        self, dsn: str, wake: Mapping[str, Callable[[], None]], chance: Callable[[], float]
+    ) -> None:
+        self._dsn, self._wake, self._chance = dsn, wake, chance
+        self.listening = False
+
+    async def run(self) -> None:
+        """Listen until cancelled; after each (re)connection everyone looks for what was missed."""
+        tries = 0
+        while True:
+            try:
+                await self._listen()
+            except DatabaseAway:
+                self.listening = False
+                pause = _AGAIN_S[min(tries, len(_AGAIN_S) - 1)] * (1 + self._chance())
+                tries += 1
+                log.warning("not listening, polling goes on", tries=tries)
+                await asyncio.sleep(pause)
+            else:
+                tries = 0
+
+    async def _listen(self) -> None:
+        async with aclosing(hear_work(self._dsn, every=EVERY)) as heard:
+            async for channel in heard:
+                if channel is not None:
+                    self._wake.get(channel, _nobody)()
+                elif not self.listening:
+                    self.listening = True
+                    self._wake_all()
+
+    def _wake_all(self) -> None:
+        for wake in self._wake.values():
+            wake()
+
+
+def _nobody() -> None:
+    """Hear of a channel that this worker does not work."""
