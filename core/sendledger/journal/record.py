@@ -9,7 +9,7 @@ from sendledger.journal.advance import Advance, Entry, advance, follow, standing
 from sendledger.journal.effects import effects_of
 from sendledger.journal.folding import delivery_row, ledger_order
 from sendledger.journal.seals import seal_attempt, seal_observation
-from sendledger.ledger.findings import Finding
+from sendledger.ledger.findings import Finding, storable
 from sendledger.ledger.policy import Policy
 from sendledger.store import ledger_rows, scopes, side_effects
 from sendledger.store.database import Connection, Database
@@ -38,6 +38,7 @@ class Recorder:
 
     def accepted_row(self, intent_id: int, seq: int, finding: Finding) -> AcceptedRow:
         """Return the common case as one row: *finding* accepts the newest attempt, at *seq*."""
+        finding = storable(finding)
         assert finding.attempt is not None
         return AcceptedRow(
             intent_id=intent_id,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.rows import Observation
 from sendledger.ledger.words import Outcome, Ruling, Scope, Source, Suppress
 
+_TEXTS = ("identity", "cause", "stage", "enhanced_code", "provider_reference", "actor")
+_INTEGERS = range(-(2**31), 2**31)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What will be stored. ``identity`` with ``source`` makes a repeat recognisable within an intent.
+
     ``cause`` groups held rows under what must be mended, so that they are released together.
     ``literal`` goes to the erasable side row; everything else says nothing readable of a person.
     """
@@ -68,7 +73,7 @@ def result_of(number: int, evidence: Evidence, meaning: Classification) -> Findi
         outcome=meaning.outcome,
         scope=meaning.scope if refused else None,
         spent=not (refused and meaning.scope.ours),
-        opt_out=meaning.opt_out,
+        opt_out=refused and meaning.opt_out,
         suppress=meaning.suppress if refused else Suppress.NONE,
         stage=evidence.stage if evidence.fault is None else f"{evidence.stage}/{evidence.fault}",
         reply_code=evidence.reply_code,
@@ -76,6 +81,27 @@ def result_of(number: int, evidence: Evidence, meaning: Classification) -> Findi
         provider_reference=evidence.provider_reference,
         literal=evidence.literal,
     )
+
+
+def storable(finding: Finding) -> Finding:
+    """Return *finding* as a ledger can hold it: evidence is never refused for how it is written.
+
+    Postgres text holds neither NUL nor half of a surrogate pair; such a character becomes U+FFFD or
+    ``?``. A reply code beyond 32 bits is left out, a rule without a name gets one. The literal stays
+    as it came.
+    """
+    clean: dict[str, Any] = {name: _storable_text(getattr(finding, name)) for name in _TEXTS}
+    clean["rule"] = _storable_text(finding.rule) or "unnamed"
+    # None is looked for in a range one number after the other: hours, not an answer.
+    code = finding.reply_code
+    code = code if code is not None and code in _INTEGERS else None
+    return replace(finding, reply_code=code, **clean)
+
+
+def _storable_text(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def lost_in_lease(number: int) -> Finding:

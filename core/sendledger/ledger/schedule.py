@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from sendledger.ledger.durations import LONGEST
 from sendledger.ledger.policy import Policy
 
 NO_WAIT = timedelta(0)
@@ -22,8 +23,11 @@ def retry_at(
 
 
 def spread(policy: Policy, wait: timedelta, *, now: datetime, chance: float) -> datetime:
-    """Return *now* plus *wait*, lengthened by up to the policy's jitter."""
-    return now + wait * (1 + policy.jitter * chance)
+    """Return *now* plus *wait*, lengthened by up to the policy's jitter.
+
+    A peer may name any wait; beyond ten years it would leave the calendar, and is cut there.
+    """
+    return now + min(wait, LONGEST) * (1 + policy.jitter * chance)
 
 
 def probe_after(policy: Policy, probes: int) -> timedelta:

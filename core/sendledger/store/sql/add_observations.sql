@@ -6,7 +6,7 @@ WITH incoming AS MATERIALIZED (
         %(identity)s::text [], %(attempt)s::smallint [], %(outcome)s::text [], %(scope)s::text [],
         %(later)s::boolean [], %(spent)s::boolean [], %(opt_out)s::boolean [], %(ruling)s::text [],
         %(due_at)s::timestamptz [], %(authorises)s::smallint [], %(cause)s::text [],
-        %(stage)s::text [], %(reply_code)s::smallint [], %(enhanced_code)s::text [],
+        %(stage)s::text [], %(reply_code)s::integer [], %(enhanced_code)s::text [],
         %(provider_reference)s::text [], %(occurred_at)s::timestamptz [], %(actor)s::text [],
         %(literal)s::bytea [], %(seal)s::bytea []
     ) AS w (

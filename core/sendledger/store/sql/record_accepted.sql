@@ -5,7 +5,7 @@ WITH incoming AS MATERIALIZED (
     SELECT w.*
     FROM unnest(
         %(intent_ids)s::bigint [], %(numbers)s::smallint [], %(seqs)s::integer [], %(rules)s::text [],
-        %(stages)s::text [], %(reply_codes)s::smallint [], %(enhanced_codes)s::text [],
+        %(stages)s::text [], %(reply_codes)s::integer [], %(enhanced_codes)s::text [],
         %(provider_references)s::text [], %(literals)s::bytea [], %(seals)s::bytea []
     ) AS w (
         intent_id, number, seq, rule, stage, reply_code, enhanced_code, provider_reference, literal, seal
