@@ -50,12 +50,12 @@ def identity_text(name: str, text: str) -> str:
     """Return *text* in NFC without surrounding space.
 
     Raises :class:`IdentityError` when nothing is left or a control character is inside (a NUL would
-    let two different identities look the same to something downstream).
+    let two different identities look the same to something downstream) or half of a surrogate pair.
     """
     clean = unicodedata.normalize("NFC", text).strip()
     if not clean:
         raise IdentityError(f"{name} is empty")
-    if any(unicodedata.category(c) == "Cc" for c in clean):
+    if any(unicodedata.category(c) in {"Cc", "Cs"} for c in clean):
         raise IdentityError(f"{name} holds a control character")
     return clean
 
@@ -79,8 +79,10 @@ def _framed(parts: tuple[str, ...]) -> bytes:
 def seal(key: bytes, intent_id: int, *parts: object) -> bytes:
     """Return the 8-byte seal of a ledger row: its place and its content, keyed.
 
-    A row moved to another seq, or changed by hand, no longer fits its seal. BLAKE2b (RFC 7693) because
-    it is keyed by itself and costs under a microsecond.
+    A row moved to another seq, or changed by hand, no longer fits its seal. Parts are told apart by
+    their lengths, and None from the empty text. BLAKE2b (RFC 7693) because it is keyed by itself and
+    costs under a microsecond.
     """
-    text = "\x1f".join(["" if part is None else str(part) for part in (intent_id, *parts)])
-    return hashlib.blake2b(text.encode(), digest_size=8, key=key[:64]).digest()
+    texts = [None if part is None else str(part) for part in (intent_id, *parts)]
+    framed = "".join("-" if text is None else f"{len(text)}:{text}" for text in texts)
+    return hashlib.blake2b(framed.encode(), digest_size=8, key=key[:64]).digest()
