@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from sendledger.ledger.decisions import Circumstances, after_refusal, decision_needed
-from sendledger.ledger.findings import Finding
-from sendledger.ledger.fold import Rank, fold, ranks
+from sendledger.ledger.findings import Finding, storable
+from sendledger.ledger.fold import Rank, barred, fold, ranks
 from sendledger.ledger.policy import Policy
 from sendledger.ledger.rows import Attempt, Delivery, Origin, Row
 from sendledger.ledger.words import Outcome, Provenance, Scope
@@ -29,6 +29,11 @@ class Standing:
     def attempts(self) -> list[Attempt]:
         """Its attempts, by number."""
         return [row for row in self.rows if isinstance(row, Attempt)]
+
+    @property
+    def barred(self) -> bool:
+        """Whether another attempt is forbidden."""
+        return barred(origin_of(self.locked), self.rows)
 
     def accepted_attempts(self) -> list[int]:
         """Return the numbers of attempts that stand accepted."""
@@ -131,6 +136,7 @@ class _Step:
             self._append(after_refusal(finding, self.delivery, at))
 
     def _append(self, finding: Finding) -> bool:
+        finding = storable(finding)
         name = (str(finding.source), finding.identity)
         if name in self.known:
             return False

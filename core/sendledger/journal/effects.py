@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from sendledger.journal.advance import Advance, pause_scope
 from sendledger.ledger.findings import Finding
@@ -11,6 +12,7 @@ from sendledger.ledger.words import Outcome, Ruling, Status, Suppress
 from sendledger.store.scopes import NewPause
 from sendledger.store.side_effects import NewSuppression, NewTask
 
+_Row = TypeVar("_Row")
 _QUIET_ENDS = frozenset({Ruling.STOP, Ruling.ERASE})
 
 
@@ -22,6 +24,20 @@ class Effects:
     suppressions: list[NewSuppression] = field(default_factory=list)
     pauses: list[NewPause] = field(default_factory=list)
 
+    def in_one_order(self) -> None:
+        """Order what has unique keys, once each: two groups that write the same then never deadlock."""
+        self.suppressions = _ordered(
+            self.suppressions, lambda row: (row.destination_fingerprint, row.scope_key)
+        )
+        self.pauses = _ordered(self.pauses, lambda row: row.scope_key)
+
+
+def _ordered(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> list[_Row]:
+    first: dict[Any, _Row] = {}
+    for row in rows:
+        first.setdefault(key(row), row)
+    return [first[name] for name in sorted(first)]
+
 
 def effects_of(advances: Iterable[Advance], *, configuration: str) -> Effects:
     """Collect the side effects of a group; *configuration* marks the pauses it begins."""
@@ -31,6 +47,7 @@ def effects_of(advances: Iterable[Advance], *, configuration: str) -> Effects:
         for seq, finding in done.added:
             effects.suppressions.extend(_suppressions(done, seq, finding))
             effects.pauses.extend(_pauses(done, finding, configuration))
+    effects.in_one_order()
     effects.tasks.extend(
         NewTask(kind="paused", cause=pause.rule, scope_key=pause.scope_key)
         for pause in effects.pauses

@@ -89,13 +89,18 @@ async def _release(recorder: Recorder, channel: str, cause: str, actor: str | No
 
 
 def released(actor: str | None) -> Proposal:
-    """Propose the release of a held row; on a refused one it is the decision for the next attempt."""
+    """Propose the release of a held row; on a refused one it is the decision for the next attempt.
+
+    A row that has had every attempt the ledger admits stays held: a person may stop it or ask on.
+    """
 
     def propose(standing: Standing) -> Sequence[Finding]:
         delivery, now = standing.delivery, standing.locked.now
         if delivery.awaits is not Awaits.RELEASE:
             return []
-        following = delivery.attempt_count + 1 if delivery.attempt_count else None
+        following = delivery.attempt_count + 1
+        if following > decisions.ATTEMPTS_MAX:
+            return []
         authorises = following if delivery.status is Status.DEFERRED else None
         identity = f"release/{delivery.because}"
         return [decisions.release(authorises, identity=identity, now=now, actor=actor)]

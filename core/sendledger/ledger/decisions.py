@@ -11,6 +11,9 @@ from sendledger.ledger.rows import Delivery
 from sendledger.ledger.schedule import retry_at, spread
 from sendledger.ledger.words import Awaits, Outcome, Ruling, Scope, Source, Status
 
+ATTEMPTS_MAX = 50
+"""How many attempts the ledger itself admits; a policy may stop earlier, nobody goes further."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
@@ -43,13 +46,15 @@ def after_refusal(refusal: Finding, delivery: Delivery, at: Circumstances) -> Fi
     maximum, or is held while the configuration is at fault.
     """
     n = delivery.attempt_count
+    # By seq, as every hold: one may have stood before this attempt, under its number or another.
+    held = f"hold/{delivery.seq}"
     if refusal.outcome is Outcome.PERMANENT and refusal.scope in {Scope.SENDER, Scope.CHANNEL}:
-        return hold(refusal.rule, identity=f"hold/{n}", cause=at.pause_scope, now=at.now)
+        return hold(refusal.rule, identity=held, cause=at.pause_scope, now=at.now)
     if at.was_settled:
         return ask(n, rule="policy.refused-after-settled", now=at.now)
     if n >= at.policy.attempts_hard_max:
         rule = "policy.attempts-hard-max"
-        return hold(rule, identity=f"hold/{n}", cause=rule, now=at.now)
+        return hold(rule, identity=held, cause=rule, now=at.now)
     if refusal.spent and delivery.spent >= at.policy.ceiling:
         return _ruled(Ruling.EXHAUST, "policy.exhausted", f"exhaust/{n}")
     due = _next_attempt(refusal, delivery, at)
@@ -116,7 +121,7 @@ def ask(number: int, *, rule: str, now: datetime) -> Finding:
     return Finding(
         source=Source.POLICY,
         rule=rule,
-        identity=f"ask/{number}",
+        identity=f"ask/{rule}/{number}",
         attempt=number,
         ruling=Ruling.ASK,
         due_at=now,

@@ -72,18 +72,24 @@ def fold(origin: Origin, rows: Iterable[Row]) -> Delivery:
     The first prefix with a terminal settles it; later evidence for another terminal only marks it
     contradicted. Evidence that does not contradict folds the same in any order.
     """
-    state = _Fold(origin=origin)
-    for row in rows:
-        state.apply(row)
-    return state.delivery()
+    return _folded(origin, rows).delivery()
 
 
 def ranks(origin: Origin, rows: Iterable[Row]) -> dict[int, Rank]:
     """Return how much *rows* tell of each attempt."""
+    return _folded(origin, rows).ranks()
+
+
+def barred(origin: Origin, rows: Iterable[Row]) -> bool:
+    """Whether *rows* forbid another attempt: suppressed, expired, stopped or the like."""
+    return _folded(origin, rows).barred is not None
+
+
+def _folded(origin: Origin, rows: Iterable[Row]) -> _Fold:
     state = _Fold(origin=origin)
     for row in rows:
         state.apply(row)
-    return state.ranks()
+    return state
 
 
 @dataclass(slots=True, kw_only=True)

@@ -56,7 +56,8 @@ def _unknown(standing: Standing, policy: Policy) -> list[Finding]:
     n, now = standing.delivery.attempt_count, standing.locked.now
     unknown = max(standing.unknown_attempts(), default=n)
     not_after = standing.locked.not_after
-    may_retry = n < policy.attempts_hard_max and (not_after is None or now < not_after)
+    in_time = not_after is None or now < not_after
+    may_retry = n < policy.attempts_hard_max and in_time and not standing.barred
     if policy.unknown_then == "retry" and may_retry:
         return [decisions.retry(n + 1, rule="policy.retry-unknown", due_at=now)]
     return [decisions.ask(unknown, rule="policy.unknown-handoff", now=now)]
