@@ -46,7 +46,8 @@ async def verify(
     """Fold every intent anew and compare; with *rebuild* write the projections that differ.
 
     Each page is read in one snapshot, so that work may go on meanwhile. Rebuilding writes nothing but
-    ``delivery``: a row missing from the ledger stays missing, and is named every time.
+    ``delivery``, and never from a ledger that is not whole: without the row that says so, what was
+    handed over would look as if it never was. Such an intent stays as it is and is named every time.
     """
     after = 0
     while True:
@@ -72,10 +73,10 @@ async def _verify_page(
         tried, seen = attempts.get(intent.intent_id, []), observations.get(intent.intent_id, [])
         rows = ledger_order(tried, seen)
         folded = fold(_origin(intent), rows)
-        found += _whole(intent, rows) + _sealed(intent, tried, seen, seal_key)
+        broken = _whole(intent, rows) + _sealed(intent, tried, seen, seal_key)
         differing = list(_differing(intent, folded))
-        found += differing
-        if differing:
+        found += broken + differing
+        if differing and not broken:
             wrong.append(_restored(intent, folded, rows))
     if rebuild and wrong:
         await views.restore_deliveries(connection, wrong)

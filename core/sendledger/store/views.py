@@ -155,6 +155,6 @@ async def page_intents(connection: Connection, *, after: int, rows_max: int) -> 
 
 
 async def restore_deliveries(connection: Connection, rows: Sequence[RestoredRow]) -> None:
-    """Write whole delivery rows anew from the ledger, claims dropped."""
+    """Write whole delivery rows anew from the ledger, claims dropped except on open attempts."""
     await connection.execute(_DROP, {"intent_ids": [row.intent_id for row in rows]})
     await connection.execute(_RESTORE, columns(RestoredRow, rows))

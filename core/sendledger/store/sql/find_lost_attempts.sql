@@ -1,9 +1,10 @@
 -- Lists open attempts whose worker went away or whose result is overdue. Locks nothing: recording
--- re-reads each row. Needs indexes delivery_lease and delivery_due.
+-- re-reads each row. Not within one lease of the server's start: workers must first have had the chance
+-- to renew. Reads the claimed rows, which are few: index delivery_lease.
 SELECT d.intent_id, d.attempt_count
 FROM sendledger.delivery AS d
 WHERE d.claim_token IS NOT NULL
-    AND d.lease_until < coalesce(%(now)s::timestamptz, now())
+    AND least(d.lease_until, d.due_at) < coalesce(%(now)s::timestamptz, now())
     AND d.awaits = 'result'
     AND pg_postmaster_start_time() + %(lease)s < coalesce(%(now)s::timestamptz, now())
 ORDER BY d.lease_until
