@@ -7,8 +7,9 @@ are proved where they are written; a receipt for an attempt that does not exist 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import cast
 
 import pytest
 
@@ -35,9 +36,9 @@ from fold_rows import (
     unknown,
     wait,
 )
-from sendledger.ledger.fold import fold, ranks, unchanged
+from sendledger.ledger.fold import barred, fold, rank_of, ranks, unchanged
 from sendledger.ledger.rows import Delivery, Origin, Row
-from sendledger.ledger.words import Awaits, Ruling, Scope, Status
+from sendledger.ledger.words import Awaits, Outcome, Ruling, Scope, Status
 
 P, S, A, U = Status.PLANNED, Status.SUBMITTING, Status.AMBIGUOUS, Status.SUBMITTED
 D, OK, F, X = Status.DEFERRED, Status.DELIVERED, Status.FAILED, Status.SUPPRESSED
@@ -315,3 +316,13 @@ def test_unchanged_looks_past_how_many_rows_were_read() -> None:
     assert unchanged(before, after)
     assert not unchanged(before, fold(NATIVE, numbered(SETTLED)))
     assert isinstance(before, Delivery)
+
+
+def test_a_word_that_this_version_does_not_know_lifts_no_attempt() -> None:
+    rumoured = replace(accepted(1), outcome=cast("Outcome", "rumoured"))
+    assert rank_of(rumoured) is None
+
+
+def test_barred_tells_whether_another_attempt_is_forbidden() -> None:
+    assert not barred(NATIVE, numbered(TRYING_AGAIN))
+    assert barred(NATIVE, numbered([*TRYING_AGAIN, ruled(Ruling.EXPIRE)]))
