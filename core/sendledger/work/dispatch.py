@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from uuid import UUID
 
 from sendledger.ledger.evidence import Evidence
 from sendledger.ledger.words import Lane, Outcome
@@ -11,6 +13,7 @@ from sendledger.logs import get_logger
 from sendledger.plugin.port import ChannelPort
 from sendledger.store.attempts import Terms
 from sendledger.store.database import DatabaseAway
+from sendledger.store.deliveries import Claimed
 from sendledger.work.admission import Admission
 from sendledger.work.claiming import Claiming
 from sendledger.work.closing import Closing
@@ -128,12 +131,20 @@ class Dispatch:
             async with self._shop.database.connection() as connection:
                 token, rows = await self._claiming.claim(connection, lane, wanted, probing=probing)
             self._progress.claimed += len(rows)
-            for ready in await self._admission.admit(rows, token):
+            for ready in await self._admit(rows, token):
                 self._queue.put(ready)
             if probing and rows:
                 return False
             more |= len(rows) == wanted
         return more and bool(self._room(Lane.BULK))
+
+    async def _admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
+        try:
+            return await self._admission.admit(rows, token)
+        except BaseException:
+            # Nobody holds these rows now; renewed for good they would never be found again.
+            self._leases.drop(token)
+            raise
 
     def _room(self, lane: Lane) -> int:
         """Return how many rows of *lane* to claim: none until half its share of the queue is taken."""

@@ -38,6 +38,10 @@ class Leases:
         if self._rows[token] <= 0:
             del self._rows[token]
 
+    def drop(self, token: UUID) -> None:
+        """Renew nothing under *token* any more: the leases of its rows end by themselves."""
+        self._rows.pop(token, None)
+
     async def run(self, stop: Stop) -> None:
         """Renew at a third of the lease until everything ended; a database that is away is asked again."""
         while not await stop.ended(within=self._lease / 3):
