@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from sendledger.store.columns import array
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
@@ -55,12 +56,12 @@ async def open_attempts(
         cursor = await connection.execute(
             _OPEN,
             {
-                "intent_ids": [opening.intent_id for opening in openings],
-                "seqs": [opening.seq for opening in openings],
-                "decision_seqs": [opening.decision_seq for opening in openings],
-                "claim_tokens": [opening.claim_token for opening in openings],
-                "go_until": [opening.go_until for opening in openings],
-                "seals": [opening.seal for opening in openings],
+                "intent_ids": array([opening.intent_id for opening in openings]),
+                "seqs": array([opening.seq for opening in openings]),
+                "decision_seqs": array([opening.decision_seq for opening in openings]),
+                "claim_tokens": array([opening.claim_token for opening in openings]),
+                "go_until": array([opening.go_until for opening in openings]),
+                "seals": array([opening.seal for opening in openings]),
                 "handoff_max": terms.handoff_max,
                 "unknown_wait": terms.unknown_wait,
                 "evidence_wait": terms.evidence_wait,
@@ -79,9 +80,9 @@ async def find_opened(connection: Connection, openings: Sequence[Opening]) -> se
     cursor = await connection.execute(
         _FIND_OPENED,
         {
-            "intent_ids": [opening.intent_id for opening in openings],
-            "seqs": [opening.seq for opening in openings],
-            "claim_tokens": [opening.claim_token for opening in openings],
+            "intent_ids": array([opening.intent_id for opening in openings]),
+            "seqs": array([opening.seq for opening in openings]),
+            "claim_tokens": array([opening.claim_token for opening in openings]),
         },
     )
     return {row[0] for row in await cursor.fetchall()}
