@@ -51,7 +51,10 @@ def work(
     log_json: LogJson = False,  # noqa: FBT002
     log_level: LogLevel = "info",
 ) -> None:
-    """Dispatch what is due, recover what was left, until SIGTERM; what is in flight is finished first."""
+    """Dispatch what is due, recover what was left, until SIGTERM; what is in flight is finished first.
+
+    A second SIGTERM (or Ctrl-C) waits for nothing more: what is in flight is recorded as unknown.
+    """
     limit = _duration(within)
     try:
         configure_logs(json=log_json, level=log_level)
@@ -85,7 +88,7 @@ async def _work(config: Path, drain: Drain | None) -> None:
 def _listen(worker: Worker) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.stop.stop)
+        loop.add_signal_handler(number, worker.interrupt)
 
 
 async def _report(desk: Desk, worker: Worker) -> None:

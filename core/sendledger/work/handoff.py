@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
 
 from sendledger.journal.advance import Entry
 from sendledger.ledger import decisions, tokens
@@ -59,11 +60,11 @@ class Handoffs:
         self._shop, self._port = shop, port
         self._openings, self._recording, self._progress = openings, recording, progress
         self._limits: set[asyncio.Timeout] = set()
-        self._why: Literal["timeout", "shutdown"] = "timeout"
+        self._cut = False
 
     def stop_waiting(self) -> None:
-        """End the submissions under way now; each is recorded as unknown."""
-        self._why = "shutdown"
+        """End the waits for a session, and the submissions under way: each is recorded as unknown."""
+        self._cut = True
         now = asyncio.get_running_loop().time()
         for limit in self._limits:
             limit.reschedule(now)
@@ -117,13 +118,19 @@ class Handoffs:
 
         What goes wrong on leaving the session comes after the answer and means nothing.
         """
-        async with self._port.session() as session:
+        async with AsyncExitStack() as stack:
+            try:
+                async with self._patience(None):
+                    session = await stack.enter_async_context(self._port.session())
+            except TimeoutError:
+                return None
             began = time.monotonic()
             if not await self._open(ready):
                 return None
             self._progress.opened()
             # The opening was checked against the lease; time may have passed since (a paused process).
-            if time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3:
+            late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3
+            if late or self._cut:
                 return NOT_BEGUN
             return await self._submit(session, envelope)
 
@@ -143,13 +150,22 @@ class Handoffs:
         return await self._openings.groups.add(opening)
 
     async def _submit(self, session: Session, envelope: Envelope) -> Evidence:
-        limit = asyncio.timeout(self._port.capabilities.handoff_max.total_seconds())
+        try:
+            async with self._patience(self._port.capabilities.handoff_max):
+                return await self._port.submit(session, envelope)
+        except TimeoutError:
+            why = "shutdown" if self._cut else "timeout"
+            return Evidence(stage="submit", fault=why, handed_over=True, answered=False)
+
+    @asynccontextmanager
+    async def _patience(self, longest: timedelta | None) -> AsyncIterator[None]:
+        """Bound what is waited for inside, also by :meth:`stop_waiting`. Raises ``TimeoutError``."""
+        patience = timedelta(0) if self._cut else longest
+        limit = asyncio.timeout(None if patience is None else patience.total_seconds())
         try:
             async with limit:
                 self._limits.add(limit)
-                return await self._port.submit(session, envelope)
-        except TimeoutError:
-            return Evidence(stage="submit", fault=self._why, handed_over=True, answered=False)
+                yield
         finally:
             self._limits.discard(limit)
 

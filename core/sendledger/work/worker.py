@@ -75,12 +75,21 @@ class Worker:
             for task in support:
                 task.cancel()
 
+    def interrupt(self) -> None:
+        """Stop in order; told a second time, wait for nothing more: what is in flight is unknown."""
+        if self.stop.stopping:
+            self._stop_waiting()
+        self.stop.stop()
+
     async def _cut_short(self) -> None:
         """After a stop, wait for what is in flight for the grace only; then record it as unknown."""
         await self.stop.stopped()
         if not await self.stop.ended(within=self._shop.rhythm.stop_grace):
-            for dispatch in self._dispatches:
-                dispatch.stop_waiting()
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        for dispatch in self._dispatches:
+            dispatch.stop_waiting()
 
     async def _drain(self, drain: Drain) -> None:
         while not self.stop.stopping:
