@@ -10,7 +10,7 @@ from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.rows import Observation
 from sendledger.ledger.words import Outcome, Ruling, Scope, Source, Suppress
 
-_TEXTS = ("identity", "cause", "stage", "enhanced_code", "provider_reference", "actor")
+_TEXTS = ("rule", "identity", "cause", "stage", "enhanced_code", "provider_reference", "actor")
 _INTEGERS = range(-(2**31), 2**31)
 
 
@@ -90,17 +90,22 @@ def storable(finding: Finding) -> Finding:
     ``?``. A reply code beyond 32 bits is left out, a rule without a name gets one. The literal stays
     as it came.
     """
-    clean: dict[str, Any] = {name: _storable_text(getattr(finding, name)) for name in _TEXTS}
-    clean["rule"] = _storable_text(finding.rule) or "unnamed"
+    clean: dict[str, Any] = {}
+    for name in _TEXTS:
+        text = getattr(finding, name)
+        if (written := _storable_text(text)) != text:
+            clean[name] = written
+    if not finding.rule:
+        clean["rule"] = "unnamed"
     # None is looked for in a range one number after the other: hours, not an answer.
-    code = finding.reply_code
-    code = code if code is not None and code in _INTEGERS else None
-    return replace(finding, reply_code=code, **clean)
+    if finding.reply_code is not None and finding.reply_code not in _INTEGERS:
+        clean["reply_code"] = None
+    return replace(finding, **clean) if clean else finding
 
 
 def _storable_text(text: str | None) -> str | None:
-    if text is None:
-        return None
+    if text is None or (text.isascii() and "\0" not in text):
+        return text
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

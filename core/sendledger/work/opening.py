@@ -10,7 +10,7 @@ from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database, DatabaseAway, DatabaseError
 from sendledger.work.group import GroupCommit
 
-GROUP_MAX = 200
+GROUP_MAX = 100
 _PAUSE_S = 0.25
 
 

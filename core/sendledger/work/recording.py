@@ -19,7 +19,7 @@ from sendledger.store.ledger_rows import AcceptedRow
 from sendledger.work.group import GroupCommit
 from sendledger.work.stopping import Stop
 
-GROUP_MAX = 200
+GROUP_MAX = 100
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 Answer = TypeVar("Answer")
 
