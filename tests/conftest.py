@@ -72,6 +72,16 @@ def template(postgres_dsn: str, run_id: str, installation_id: UUID) -> str:
 @pytest.fixture
 def database(postgres_dsn: str, template: str) -> Iterator[str]:
     """Lend the URL of a migrated database of this test's own."""
+    yield from _lend_database(postgres_dsn, template)
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres_dsn: str, template: str) -> Iterator[str]:
+    """Lend the URL of a migrated database to tests of one module that leave nothing behind."""
+    yield from _lend_database(postgres_dsn, template)
+
+
+def _lend_database(postgres_dsn: str, template: str) -> Iterator[str]:
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres_dsn, autocommit=True) as admin:
         admin.execute(_about(name, "CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log", template))
