@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sendledger.bootstrap import open_desk
+from sendledger.bootstrap import Desk, open_desk
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, config_path, run
 from sendledger.journal import scopes
+from sendledger.store.scopes import scope_planned
 
 Scope = Annotated[
     str,
@@ -34,8 +35,7 @@ def pause(scope: Scope, config: Config = None) -> None:
     """Stop submissions in a scope on every worker; evidence keeps flowing."""
     if scope != "all" and not scope.startswith(_SCOPES):
         raise UsageFault(f"no such scope; write all, or one of {', '.join(_SCOPES)} with a name")
-    changed = run(_pause(config_path(config), scope))
-    typer.echo("paused" if changed else "was paused already")
+    typer.echo(run(_pause(config_path(config), scope)))
 
 
 def resume(scope: Scope, config: Config = None) -> None:
@@ -46,9 +46,26 @@ def resume(scope: Scope, config: Config = None) -> None:
     typer.echo(f"resumed; {released} rows released")
 
 
-async def _pause(config: Path, scope: str) -> bool:
+async def _pause(config: Path, scope: str) -> str:
     async with open_desk(config) as desk:
-        return await scopes.pause(desk.database, scope, actor=getpass.getuser())
+        _refuse_unknown(desk, scope)
+        if not await scopes.pause(desk.database, scope, actor=getpass.getuser()):
+            return "was paused already"
+        async with desk.database.connection() as connection:
+            met = scope.startswith(("all", "channel:")) or await scope_planned(connection, scope)
+    return "paused" if met else "paused; nothing is planned under this name yet"
+
+
+def _refuse_unknown(desk: Desk, scope: str) -> None:
+    """Refuse a slip of the pen: it would look like a pause and stop nobody."""
+    kind, _, name = scope.partition(":")
+    channel = {"channel": name, "sender": name.partition("/")[0]}.get(kind)
+    if channel is not None and channel not in desk.plan.channels:
+        known = ", ".join(desk.plan.channels) or "none"
+        raise UsageFault(
+            "no channel of this name is configured, so nothing would be paused;"
+            f" configured: {known}"
+        )
 
 
 async def _resume(config: Path, scope: str) -> int | None:

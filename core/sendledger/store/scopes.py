@@ -15,6 +15,7 @@ _HOLD_CLOSED = statement("hold_dispatch_closed")
 _BEGIN_PAUSE = statement("begin_pause")
 _END_PAUSE = statement("end_pause")
 _LIST_PAUSES = statement("list_pauses")
+_PLANNED = statement("scope_planned")
 _BEGIN_BACK_OFF = statement("begin_back_off")
 _WIN_PROBE = statement("win_probe")
 _END_BACK_OFF = statement("end_back_off")
@@ -107,6 +108,13 @@ async def list_pauses(connection: Connection) -> list[Pause]:
     async with connection.cursor(row_factory=class_row(Pause)) as cursor:
         await cursor.execute(_LIST_PAUSES)
         return await cursor.fetchall()
+
+
+async def scope_planned(connection: Connection, scope_key: str) -> bool:
+    """Return whether anything is planned in a scope."""
+    cursor = await connection.execute(_PLANNED, {"scope_key": scope_key})
+    row = await cursor.fetchone()
+    return bool(row and row[0])
 
 
 async def begin_back_off(
