@@ -1,10 +1,10 @@
 """What acceptance tests share: an installation in a folder, its commands as processes, and what its ledger holds.
 
-    site.plan({"s1": "pat@home.test"})              planned by the command itself
-    async with relay_of(site) as relay:             a capture server the settings point at
-        async with working(site) as worker: ...     the loops of a worker, in this process
-        ran = await site.run("work", "--drain")     or a process of its own
-    assert site.row("s1").status == "submitted"
+site.plan({"s1": "pat@home.test"})              planned by the command itself
+async with relay_of(site) as relay:             a capture server the settings point at
+    async with working(site) as worker: ...     the loops of a worker, in this process
+    ran = await site.run("work", "--drain")     or a process of its own
+assert site.row("s1").status == "submitted"
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -141,7 +142,7 @@ class Site:
     """An installation: ``settings``, ``policy`` and ``batch`` are written as they are when they are used."""
 
     folder: Path
-    dsn: str
+    dsn: str = field(repr=False)
     settings: dict[str, Any] = field(default_factory=lambda: settings_of(1))
     policy: dict[str, Any] = field(default_factory=policy_of)
     batch: dict[str, Any] = field(default_factory=batch_of)
@@ -181,18 +182,10 @@ class Site:
         """Plan the batch for *people* by the command, in this process and without a running loop."""
         self.write()
         self.write_recipients(people, names)
-        arguments = [
-            "plan",
-            f"{self.folder}/batch.yaml",
-            "-r",
-            f"{self.folder}/recipients.csv",
-            "-c",
-            f"{self.config}",
-        ]
-        try:
-            main(arguments)
-        except SystemExit as ended:
-            assert not ended.code, "planning failed"
+        ran = self.called(
+            "plan", f"{self.folder}/batch.yaml", "-r", f"{self.folder}/recipients.csv"
+        )
+        assert ran.code == 0, ran.err
 
     async def planned(
         self, people: Mapping[str, str], names: Mapping[str, str] | None = None
@@ -218,6 +211,22 @@ class Site:
     async def run(self, *arguments: str) -> Ran:
         """As :meth:`ask`, from within a loop."""
         return await asyncio.to_thread(self.ask, *arguments)
+
+    async def tell(self, *arguments: str) -> Ran:
+        """As :meth:`run`, in this process: quicker, where the process itself is not in question."""
+        return await asyncio.to_thread(self.called, *arguments)
+
+    def called(self, *arguments: str) -> Ran:
+        """Call a command in this process and without a running loop."""
+        out, err = StringIO(), StringIO()
+        code: object = 0
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                main([*arguments, "--config", str(self.config)])
+            except SystemExit as ended:
+                code = ended.code or 0
+        assert isinstance(code, int)
+        return Ran(code=code, out=out.getvalue(), err=err.getvalue())
 
     @asynccontextmanager
     async def process(self, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
@@ -362,5 +371,3 @@ def terminate(process: asyncio.subprocess.Process) -> None:
 def people(count: int, outcome: str = "") -> dict[str, str]:
     """Return *count* recipients, each with the relay's *outcome* in the address."""
     return {f"s{n}": f"parent{n}{outcome}@home.test" for n in range(1, count + 1)}
-
-

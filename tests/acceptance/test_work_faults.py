@@ -20,17 +20,19 @@ async def test_refused_credentials_pause_the_channel_once_and_a_person_resumes_i
     site: Site,
 ) -> None:
     log_in(site, "wrong-secret")
-    async with relay_of(site, credentials=Credentials(user="reports", password="right-secret")) as relay:
+    async with relay_of(
+        site, credentials=Credentials(user="reports", password="right-secret")
+    ) as relay:
         await site.planned(people(6))
         async with working(site):
             await until(lambda: site.paused() == ["channel:email"])
             assert_nobody_suffered(site, rule="smtp.auth-refused")
             assert relay.auth_tries < 6 + 1
-            shown = await site.run("status")
+            shown = await site.tell("status")
             assert "paused channel:email" in shown.out
             assert "sendledger resume channel:email" in shown.out
             relay.credentials = Credentials(user="reports", password="wrong-secret")
-            resumed = await site.run("resume", "channel:email")
+            resumed = await site.tell("resume", "channel:email")
             assert resumed.code == 0
             await until(lambda: all(row.status == "submitted" for row in site.rows()))
         assert site.tasks() == []
@@ -65,7 +67,7 @@ async def test_a_refusing_greeting_pauses_the_channel_and_fails_nobody(site: Sit
         )
         assert (stage, code, bytes(literal)) == ("greeting", 554, greeting)
         relay.greeting = None
-        await site.run("resume", "channel:email")
+        await site.tell("resume", "channel:email")
         await drained(site)
         assert {row.status for row in site.rows()} == {"submitted"}
 
@@ -92,7 +94,7 @@ async def test_a_refused_sender_is_paused_and_its_rows_go_out_as_their_second_at
             assert {row.spent for row in rows} == {0}
             assert site.tasks() == [("paused", rule, SENDER)]
             relay.play()
-            resumed = await site.run("resume", SENDER)
+            resumed = await site.tell("resume", SENDER)
             assert resumed.out == "resumed; 6 rows released\n"
             await until(lambda: all(row.status == "submitted" for row in site.rows()))
         assert site.tasks() == []
@@ -111,7 +113,7 @@ async def test_a_refused_sender_is_paused_and_its_rows_go_out_as_their_second_at
 async def test_a_pause_by_a_person_outlives_a_changed_configuration(site: Site) -> None:
     async with relay_of(site):
         await site.planned(people(1))
-        await site.run("pause", "channel:email")
+        await site.tell("pause", "channel:email")
         site.relay["sender_name"] = "Another Name"
         site.write()
         await drained(site)
@@ -124,5 +126,3 @@ def assert_nobody_suffered(site: Site, *, rule: str) -> None:
     assert site.count("attempt") == site.count("suppression") == 0
     assert {(row.status, row.awaits) for row in site.rows()} == {("planned", "dispatch")}
     assert site.tasks() == [("paused", rule, "channel:email")]
-
-

@@ -21,7 +21,7 @@ async def test_refused_connections_cost_no_attempt_and_close_the_channel_until_a
         async with working(site):
             await until(lambda: site.count("back_off") == 1)
             assert site.count("attempt") == 0
-            shown = await site.run("status")
+            shown = await site.tell("status")
             assert "backing off channel:email" in shown.out
             assert "smtp.broken" in shown.out
             await relay.reopen()
