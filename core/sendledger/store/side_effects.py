@@ -15,6 +15,7 @@ from sendledger.store.statements import statement
 _ADD_SUPPRESSIONS = statement("add_suppressions")
 _OPEN_TASKS = statement("open_tasks")
 _CLOSE_TASKS = statement("close_tasks")
+_CLOSE_TASK = statement("close_task")
 _LIST_TASKS = statement("list_tasks")
 
 
@@ -37,6 +38,15 @@ class NewTask:
     cause: str
     scope_key: str
     intent_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedTask:
+    """A task that was just closed."""
+
+    kind: str
+    cause: str
+    scope_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +81,13 @@ async def close_tasks(
     await connection.execute(
         _CLOSE_TASKS, {"kinds": list(kinds), "scope_key": scope_key, "closed_by": closed_by}
     )
+
+
+async def close_task(connection: Connection, task_id: int, *, closed_by: str) -> ClosedTask | None:
+    """Close one task; returns None when there is no such open task."""
+    async with connection.cursor(row_factory=class_row(ClosedTask)) as cursor:
+        await cursor.execute(_CLOSE_TASK, {"task_id": task_id, "closed_by": closed_by})
+        return await cursor.fetchone()
 
 
 async def list_tasks(connection: Connection, *, rows_max: int) -> list[Task]:

@@ -14,13 +14,19 @@ class GroupCommit(Generic[Item, Answer]):
     """Hands items to *commit* in groups of at most *group_max*, one group at a time, in order.
 
     *commit* answers each item of its group in order; when it raises, everyone in the group gets the
-    error. Nothing waits for company: a lone item is committed at once.
+    error. Nothing waits for company: a lone item is committed at once. *counted* is told the size of each
+    group.
     """
 
     def __init__(
-        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, group_max: int
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        *,
+        group_max: int,
+        counted: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._commit = commit
+        self._counted = counted
         self._group_max = group_max
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._filled = asyncio.Event()
@@ -49,6 +55,7 @@ class GroupCommit(Generic[Item, Answer]):
     async def _settle(self, group: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         self.groups += 1
         self.items += len(group)
+        self._counted(len(group))
         try:
             answers = await self._commit([item for item, _ in group])
         except Exception as error:  # noqa: BLE001 - it is everyone's error, and theirs to judge

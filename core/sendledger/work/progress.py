@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from sendledger.metrics.meters import Meters
+
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """Counts by channel. ``in_flight`` is how many attempts are open and unrecorded now."""
+    """Counts for people, and ``meters`` for machines.
+
+    ``in_flight`` is how many attempts are open and unrecorded now.
+    """
 
     claimed: int = 0
     in_flight: int = 0
@@ -18,6 +23,7 @@ class Progress:
     rulings: Counter[str] = field(default_factory=Counter)
     recovered: int = 0
     notes: list[str] = field(default_factory=list)
+    meters: Meters = field(default_factory=Meters)
 
     def opened(self) -> None:
         """Count one more open attempt."""

@@ -12,6 +12,7 @@ from sendledger.journal.record import Recorder
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Outcome
 from sendledger.logs import get_logger
+from sendledger.metrics.meters import Meters
 from sendledger.plugin.channel import Observed
 from sendledger.plugin.host import PluginHost
 from sendledger.store.database import DatabaseAway, DatabaseError
@@ -29,13 +30,17 @@ log = get_logger(__name__)
 class Recording:
     """Records results and decisions; whoever waits here knows, when it returns, that it is committed."""
 
-    def __init__(self, recorder: Recorder, host: PluginHost, stop: Stop) -> None:
+    def __init__(self, recorder: Recorder, host: PluginHost, stop: Stop, meters: Meters) -> None:
         self._recorder = recorder
         self._host = host
         self._stop = stop
         self._observed: asyncio.Queue[Sequence[Observed]] = asyncio.Queue(maxsize=100)
-        self.accepted = GroupCommit(self._commit_accepted, group_max=GROUP_MAX)
-        self.entries = GroupCommit(self._commit_entries, group_max=GROUP_MAX)
+        self.accepted = GroupCommit(
+            self._commit_accepted, group_max=GROUP_MAX, counted=meters.group("accepted")
+        )
+        self.entries = GroupCommit(
+            self._commit_entries, group_max=GROUP_MAX, counted=meters.group("recorded")
+        )
 
     async def result(self, intent_id: int, seq: int, finding: Finding, entry: Entry) -> None:
         """Record the answer to an attempt that stands at *seq*; *entry* is its slow path.

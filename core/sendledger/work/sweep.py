@@ -87,4 +87,9 @@ class Sweep:
             [Entry(intent_id=intent_id, propose=propose) for intent_id, _ in found]
         )
         self._recording.pass_on(done)
+        for step in done:
+            meter = self._progress.meters.channel(step.locked.channel)
+            for _, finding in step.added:
+                if finding.outcome is not None:
+                    meter.outcome(finding.outcome, finding.scope)
         return sum(1 for step in done if step.added)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sendledger.journal.scopes import end_outdated_pauses
 from sendledger.logs import get_logger
+from sendledger.metrics.meters import Meters
 from sendledger.store import deliveries
 from sendledger.store.database import DatabaseAway
 from sendledger.work.context import Workshop
@@ -36,9 +37,10 @@ class Worker:
 
     def __init__(self, shop: Workshop) -> None:
         self.stop = Stop()
-        self.progress = Progress()
+        self.meters = Meters(channel.name for channel in shop.channels)
+        self.progress = Progress(meters=self.meters)
         self._shop = shop
-        self._recording = Recording(shop.recorder, shop.host, self.stop)
+        self._recording = Recording(shop.recorder, shop.host, self.stop, self.meters)
         self._leases = Leases(shop.database, lease=shop.rhythm.lease)
         self._sweep = Sweep(shop, self._recording, self.progress)
         self._dispatches = [
