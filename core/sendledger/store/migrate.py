@@ -16,8 +16,19 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from sendledger.store.database import DatabaseAway, DatabaseRefused
+
 LOCK = 0x5E4D1ED6
 _WAIT_S = 0.05
+_REASONS = {
+    "connection refused": "connection refused",
+    "password authentication failed": "password authentication failed",
+    "does not exist": "no such database or role",
+    "translate host name": "no such host",
+    "failed to resolve host": "no such host",
+    "too many clients": "too many clients",
+    "timeout": "timeout",
+}
 _VERSION_TABLE = {
     "version_table": "sendledger_schema_version",
     "version_table_schema": "public",
@@ -32,9 +43,10 @@ def migrate(dsn: str, *, installation_id: UUID) -> None:
     """Apply what is missing and bind the database to *installation_id* if it is bound to none.
 
     Safe with several starters at once and after a kill at any instant. Raises :class:`SchemaError`
-    when the database is newer than this code or belongs to another installation.
+    when the database is newer than this code or belongs to another installation, ``DatabaseAway`` and
+    ``DatabaseRefused`` when it cannot be reached.
     """
-    with psycopg.connect(dsn, autocommit=True) as guard, _alone(guard):
+    with _connect(dsn, autocommit=True) as guard, _alone(guard):
         config = _config()
         engine = _engine(dsn)
         try:
@@ -66,7 +78,10 @@ def head_revision() -> str:
 
 
 def schema_revision(dsn: str) -> str | None:
-    """Return the revision of the database, or None when it has no schema of ours."""
+    """Return the revision of the database, or None when it has no schema of ours.
+
+    Raises ``DatabaseAway`` and ``DatabaseRefused`` when it cannot be reached.
+    """
     engine = _engine(dsn)
     try:
         with engine.connect() as connection:
@@ -76,7 +91,10 @@ def schema_revision(dsn: str) -> str | None:
 
 
 def check_schema(dsn: str) -> None:
-    """Raise :class:`SchemaError` unless the database is exactly at the revision of this code."""
+    """Raise :class:`SchemaError` unless the database is exactly at the revision of this code.
+
+    Raises ``DatabaseAway`` and ``DatabaseRefused`` when it cannot be reached.
+    """
     found, wanted = schema_revision(dsn), head_revision()
     _refuse_newer(found, wanted)
     if found != wanted:
@@ -125,6 +143,23 @@ def _refuse_newer(found: str | None, wanted: str) -> None:
         )
 
 
+def _connect(dsn: str, *, autocommit: bool = False) -> psycopg.Connection:
+    try:
+        return psycopg.connect(dsn, autocommit=autocommit)
+    except psycopg.OperationalError as error:
+        # Never the text itself: of a misspelt DSN it quotes parts, and one may be the password.
+        said = str(error).lower()
+        why = next((why for sign, why in _REASONS.items() if sign in said), "no connection")
+        raise DatabaseAway(
+            f"the database cannot be reached ({why}): see that it runs, and where the DSN points"
+        ) from None
+    except psycopg.ProgrammingError:
+        raise DatabaseRefused(
+            "the DSN cannot be read: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with"
+            " special characters percent-encoded"
+        ) from None
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(files("sendledger_migrations")))
@@ -134,7 +169,7 @@ def _config() -> Config:
 def _engine(dsn: str) -> sqlalchemy.Engine:
     return sqlalchemy.create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(dsn),
+        creator=lambda: _connect(dsn),
         poolclass=sqlalchemy.pool.NullPool,
     )
 
