@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 import typer
 
-from sendledger.cli import check, database, explain, pauses, plan, rebuild, status, work
+from sendledger.cli import (
+    check,
+    database,
+    explain,
+    pauses,
+    plan,
+    rebuild,
+    status,
+    stuck,
+    tasks,
+    work,
+)
 from sendledger.cli.errors import UsageFault
 from sendledger.content import TemplateError
 from sendledger.keys import KeyRingError
@@ -26,7 +37,8 @@ app = typer.Typer(
     help="Send, and be able to say what was sent to whom, on whose authority, and what is known.",
 )
 app.add_typer(database.app, name="db")
-for command in (check, plan, work, status, explain, rebuild, pauses):
+app.add_typer(tasks.app, name="tasks")
+for command in (check, plan, work, status, stuck, explain, rebuild, pauses):
     command.register(app)
 
 

@@ -17,11 +17,13 @@ from rich.console import Console
 
 from sendledger.bootstrap import Desk, open_desk, workshop
 from sendledger.cli.errors import UsageFault
+from sendledger.cli.exporting import Metrics, address_of, exporting
 from sendledger.cli.options import Config, config_path, run
 from sendledger.cli.text import away, instant
 from sendledger.cli.watch import watch
 from sendledger.ledger.durations import parse_duration
 from sendledger.logs import configure_logs
+from sendledger.metrics.serving import Address
 from sendledger.store import views
 from sendledger.store.views import BatchCount
 from sendledger.work.worker import Drain, Worker
@@ -44,23 +46,25 @@ def register(app: typer.Typer) -> None:
     app.command()(work)
 
 
-def work(
+def work(  # noqa: PLR0913 - one parameter an option
+    *,
     config: Config = None,
-    drain: DrainFlag = False,  # noqa: FBT002
+    drain: DrainFlag = False,
     within: Within = "0s",
-    log_json: LogJson = False,  # noqa: FBT002
+    metrics: Metrics = None,
+    log_json: LogJson = False,
     log_level: LogLevel = "info",
 ) -> None:
     """Dispatch what is due, recover what was left, until SIGTERM; what is in flight is finished first.
 
     A second SIGTERM (or Ctrl-C) waits for nothing more: what is in flight is recorded as unknown.
     """
-    limit = _duration(within)
+    limit, address = _duration(within), address_of(metrics)
     try:
         configure_logs(json=log_json, level=log_level)
     except ValueError as error:
         raise UsageFault(str(error)) from error
-    run(_work(config_path(config), Drain(within=limit) if drain else None))
+    run(_work(config_path(config), Drain(within=limit) if drain else None, address))
 
 
 def _duration(text: str) -> timedelta:
@@ -70,14 +74,15 @@ def _duration(text: str) -> timedelta:
         raise UsageFault(f"--within: {error}") from error
 
 
-async def _work(config: Path, drain: Drain | None) -> None:
+async def _work(config: Path, drain: Drain | None, address: Address | None) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         worker = Worker(workshop(desk))
         _listen(worker)
         console = Console(stderr=True, highlight=False)
         watching = asyncio.create_task(watch(console, worker.progress))
         try:
-            await worker.run(drain=drain)
+            async with exporting(desk, worker, address, console):
+                await worker.run(drain=drain)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,0 +1,59 @@
+"""``sendledger work --metrics``: show Prometheus the ledger and this worker, while the worker runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sendledger.bootstrap import Desk
+from sendledger.cli.errors import UsageFault
+from sendledger.metrics.exporter import Exporter
+from sendledger.metrics.serving import Address, AddressRefused, parse_address, serving
+from sendledger.work.worker import Worker
+
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Serve metrics for Prometheus there, such as 127.0.0.1:9464.",
+        show_default=False,
+    ),
+]
+
+
+def address_of(text: str | None) -> Address | None:
+    """Return the address of ``--metrics``. Raises :class:`UsageFault`."""
+    try:
+        return None if text is None else parse_address(text)
+    except ValueError as error:
+        raise UsageFault(f"--metrics: {error}") from error
+
+
+@asynccontextmanager
+async def exporting(
+    desk: Desk, worker: Worker, address: Address | None, console: Console
+) -> AsyncIterator[None]:
+    """Serve metrics at *address*, if there is one, until the block ends. Raises :class:`UsageFault`."""
+    if address is None:
+        yield
+        return
+    exporter = Exporter(desk.database, channels=desk.plan.channels, grace=desk.plan.policy.grace)
+    worker.meters.registry.register(exporter)
+    try:
+        with serving(worker.meters.registry, address) as taken:
+            console.print(f"metrics at http://{taken}/metrics")
+            reading = asyncio.create_task(exporter.run())
+            try:
+                yield
+            finally:
+                reading.cancel()
+                with suppress(asyncio.CancelledError):
+                    await reading
+    except AddressRefused as refused:
+        raise UsageFault(str(refused)) from refused

@@ -1,0 +1,16 @@
+"""Operator tasks that a person closes by hand; most are closed by what ends their cause."""
+
+from __future__ import annotations
+
+from sendledger.store import side_effects
+from sendledger.store.database import Database
+from sendledger.store.side_effects import ClosedTask
+
+
+async def close_task(database: Database, task_id: int, *, actor: str) -> ClosedTask | None:
+    """Close one open task in *actor*'s name; None when no such task is open.
+
+    It moves nothing else: a pause stays until it is resumed, and a delivery until it is decided.
+    """
+    async with database.transaction() as connection:
+        return await side_effects.close_task(connection, task_id, closed_by=actor)
