@@ -256,7 +256,10 @@ def workshop(desk: Desk, *, channels: Sequence[str] = ()) -> Workshop:
         recorder=desk.recorder,
         channels=tuple(
             ChannelWork(
-                name=name, policy=plan.policy_of(name), slots=plan.settings.channels[name].slots
+                name=name,
+                policy=plan.policy_of(name),
+                slots=plan.settings.channels[name].slots,
+                limits=plan.settings.channels[name].limits.typed(),
             )
             for name in channels or plan.channels
         ),

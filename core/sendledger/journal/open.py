@@ -1,10 +1,12 @@
-"""Opening attempts in groups; an unknown COMMIT is re-read, never assumed."""
+"""Opening attempts in groups, within the channel's limits; an unknown COMMIT is re-read, never assumed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sendledger.ledger.limits import Limits, fitting
 from sendledger.store import attempts
+from sendledger.store import limits as limiting
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database
 
@@ -17,6 +19,23 @@ async def open_attempts(database: Database, openings: Sequence[Opening], terms: 
     """
     async with database.connection() as connection:
         return await attempts.open_attempts(connection, openings, terms)
+
+
+async def open_within(
+    database: Database, channel: str, openings: Sequence[Opening], terms: Terms, limits: Limits
+) -> tuple[set[int], set[int]]:
+    """As :func:`open_attempts`, with at most as many open at once as *limits* allow, over all workers.
+
+    Returns (opened, full): intent ids that may go, and those for which there was no room.
+    """
+    async with database.transaction() as connection:
+        await limiting.hold_channel(connection, channel)
+        open_now = await limiting.count_open(connection, channel)
+        wanted = [(opening, opening.domain_key) for opening in openings]
+        fits = fitting(wanted, open_now, limits)
+        opened = await attempts.open_in(connection, fits, terms) if fits else set()
+    full = {opening.intent_id for opening in openings} - {opening.intent_id for opening in fits}
+    return opened, full
 
 
 async def find_opened(database: Database, openings: Sequence[Opening]) -> set[int]:

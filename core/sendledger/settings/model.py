@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
+from sendledger.ledger.limits import Limits
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import LocalPath, PositiveDuration, SettingsModel
 from sendledger.settings.validate import RawBlock
@@ -50,11 +51,29 @@ class DatabaseSettings(SettingsModel):
         return self
 
 
+class LimitSettings(SettingsModel):
+    """What a channel may do, over all workers together; what is not set is not limited.
+
+    ``domain_`` limits hold for each destination domain. A limit of zero is refused: to stop a channel,
+    pause it.
+    """
+
+    in_flight: int | None = Field(default=None, ge=1, le=100_000)
+    per_second: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    domain_in_flight: int | None = Field(default=None, ge=1, le=100_000)
+    domain_per_second: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+
+    def typed(self) -> Limits:
+        """Return the limits as dispatch reads them."""
+        return Limits(**dict(self))
+
+
 class ChannelSettings(SettingsModel):
     """A configured channel. ``slots`` bounds what a crash can leave ambiguous; the plugin types ``settings``."""
 
     plugin: Name
     slots: int = Field(default=50, ge=1, le=10_000)
+    limits: LimitSettings = LimitSettings()
     settings: RawBlock
 
 

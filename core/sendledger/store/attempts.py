@@ -28,6 +28,7 @@ class Opening:
     claim_token: UUID
     go_until: datetime
     seal: bytes
+    domain_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +53,31 @@ async def open_attempts(
     said no as of the instant of opening.
     """
     async with connection.transaction(), connection.pipeline():
-        await connection.execute(_HOLD_OPEN, {"dispatch_lock": DISPATCH_LOCK})
-        cursor = await connection.execute(
-            _OPEN,
-            {
-                "intent_ids": array([opening.intent_id for opening in openings]),
-                "seqs": array([opening.seq for opening in openings]),
-                "decision_seqs": array([opening.decision_seq for opening in openings]),
-                "claim_tokens": array([opening.claim_token for opening in openings]),
-                "go_until": array([opening.go_until for opening in openings]),
-                "seals": array([opening.seal for opening in openings]),
-                "handoff_max": terms.handoff_max,
-                "unknown_wait": terms.unknown_wait,
-                "evidence_wait": terms.evidence_wait,
-                "window": terms.window,
-                "margin": terms.margin,
-                "token_key_id": terms.token_key_id,
-                "policy_revision": terms.policy_revision,
-            },
-        )
-        rows = await cursor.fetchall()
-    return {row[0] for row in rows}
+        return await open_in(connection, openings, terms)
+
+
+async def open_in(connection: Connection, openings: Sequence[Opening], terms: Terms) -> set[int]:
+    """As :func:`open_attempts`, inside the caller's transaction."""
+    await connection.execute(_HOLD_OPEN, {"dispatch_lock": DISPATCH_LOCK})
+    cursor = await connection.execute(
+        _OPEN,
+        {
+            "intent_ids": array([opening.intent_id for opening in openings]),
+            "seqs": array([opening.seq for opening in openings]),
+            "decision_seqs": array([opening.decision_seq for opening in openings]),
+            "claim_tokens": array([opening.claim_token for opening in openings]),
+            "go_until": array([opening.go_until for opening in openings]),
+            "seals": array([opening.seal for opening in openings]),
+            "handoff_max": terms.handoff_max,
+            "unknown_wait": terms.unknown_wait,
+            "evidence_wait": terms.evidence_wait,
+            "window": terms.window,
+            "margin": terms.margin,
+            "token_key_id": terms.token_key_id,
+            "policy_revision": terms.policy_revision,
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
 
 
 async def find_opened(connection: Connection, openings: Sequence[Opening]) -> set[int]:

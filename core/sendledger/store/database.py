@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sendledger.store.statements import statement
 
 VERSION_MIN = 150000
+
 Connection = psycopg.AsyncConnection[TupleRow]
 DatabaseError = psycopg.Error
 
@@ -71,7 +72,7 @@ class Database:
         await self._pool.close(timeout=5)
 
     @asynccontextmanager
-    async def connection(self, timeout_s: float = 30.0) -> AsyncIterator[Connection]:
+    async def connection(self, timeout_s: float = 5.0) -> AsyncIterator[Connection]:
         """Lend a connection in autocommit. Raises :class:`DatabaseAway` when none is to be had."""
         try:
             connection = await self._pool.getconn(timeout=timeout_s)

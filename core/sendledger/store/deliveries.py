@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg.rows import class_row, tuple_row
 
 from sendledger.ledger.words import Lane
+from sendledger.store.columns import array
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
@@ -42,6 +43,7 @@ class Claimed:
     eligible_at: datetime
     not_after: datetime | None
     destination_fingerprint: bytes
+    domain_key: bytes | None
     content_id: int
     purpose: str
     lane: int
@@ -94,12 +96,19 @@ async def release_claims(
     connection: Connection, claims: Sequence[tuple[int, UUID]], *, wake_at: datetime | None = None
 ) -> int:
     """Give back claims that opened nothing, to be claimed again not before *wake_at*."""
+    return await postpone_claims(connection, [(*claim, wake_at) for claim in claims])
+
+
+async def postpone_claims(
+    connection: Connection, claims: Sequence[tuple[int, UUID, datetime | None]]
+) -> int:
+    """As :func:`release_claims`, each with an instant of its own."""
     cursor = await connection.execute(
         _RELEASE,
         {
-            "intent_ids": [intent_id for intent_id, _ in claims],
-            "claim_tokens": list({token for _, token in claims}),
-            "wake_at": wake_at,
+            "intent_ids": array([intent_id for intent_id, _, _ in claims]),
+            "claim_tokens": array([token for _, token, _ in claims]),
+            "wake_at": array([wake_at for _, _, wake_at in claims]),
         },
     )
     return cursor.rowcount

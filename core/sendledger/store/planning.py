@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
-from psycopg.rows import class_row
-from psycopg.types.json import Json
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import AsyncRowFactory, class_row, scalar_row
 
-from sendledger.store.columns import columns
-from sendledger.store.database import Connection
+from sendledger.store.array_text import bytes_array, text_array
 from sendledger.store.statements import statement
+
+PlanningConnection = psycopg.AsyncConnection[Any]
+"""May be a caller's own: whatever its row factory, cursor factory, search path and autocommit."""
+
+DIGEST_BYTES = 16
+DOMAIN_KEY_BYTES = 8
 
 _ADD_CONTENT = statement("add_content")
 _FIND_CONTENT = statement("find_content")
@@ -21,6 +30,29 @@ _ADD_BATCH = statement("add_batch")
 _FIND_BATCH = statement("find_batch")
 _ADD_INTENTS = statement("add_intents")
 _LOAD_PLANNED = statement("load_planned")
+_HOLD_PLANNING = statement("hold_planning")
+_READ_START = statement("read_start")
+_READ_BINDING = statement("read_binding")
+
+_DIGESTS = ("intent_key", "recipient_fingerprint", "destination_fingerprint", "content_digest")
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Which installation a database is bound to, and its schema revision."""
+
+    installation_id: UUID
+    schema_revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningStart:
+    """The database's clock when a run began, and the last intent there was."""
+
+    now: datetime
+    last_intent_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +89,12 @@ class BatchRow(NewBatch):
     planned_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewIntent:
-    """One recipient of a batch. The last three are the erasable side row; ``variables`` is JSON text."""
+class NewIntent(NamedTuple):
+    """One recipient of a batch. The texts are the erasable side row; ``variables`` is JSON.
+
+    The digests have 16 bytes; ``domain_key`` has 8, or is None where no domain is limited. A tuple,
+    because there are millions of them.
+    """
 
     intent_key: bytes
     recipient_fingerprint: bytes
@@ -68,13 +103,17 @@ class NewIntent:
     recipient_id: str
     destination: str
     variables: str
+    domain_key: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"NewIntent(intent_key={self.intent_key.hex()})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRow:
     """What was planned under an intent key; ``variables`` is None once erased.
 
-    ``fresh`` tells that this very transaction planned it. Without a ``not_before`` of its own an intent
+    ``fresh`` tells that this very run planned it. Without a ``not_before`` of its own an intent
     is eligible at the instant it was planned.
     """
 
@@ -88,84 +127,157 @@ class PlannedRow:
     variables: dict[str, Any] | None
 
 
+@asynccontextmanager
+async def whole(connection: PlanningConnection) -> AsyncIterator[None]:
+    """Make what is done in the block happen as a whole or not at all, inside the caller's transaction.
+
+    Nothing is committed, unless *connection* is in autocommit and in no transaction: then this is one.
+    """
+    if not connection.autocommit and _idle(connection):
+        await connection.execute(
+            "SELECT 1", prepare=False
+        )  # begins the caller's, to be ended there
+    async with connection.transaction():
+        yield
+
+
+async def read_binding(connection: PlanningConnection) -> Binding | None:
+    """Return what the database is bound to, None when it holds no ledger; takes its transaction along."""
+    try:
+        return await _fetch_one(connection, class_row(Binding), _READ_BINDING, {})
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return None
+
+
+async def hold_planning(connection: PlanningConnection, lock: int) -> None:
+    """Wait until no other transaction plans the batch that *lock* stands for, and keep others waiting."""
+    await _fetch_one(connection, scalar_row, _HOLD_PLANNING, {"planning_lock": lock})
+
+
+async def read_start(connection: PlanningConnection) -> PlanningStart:
+    """Return where a run of planning begins."""
+    start = await _fetch_one(connection, class_row(PlanningStart), _READ_START, {})
+    assert start is not None
+    return start
+
+
 async def keep_content(
-    connection: Connection,
+    connection: PlanningConnection,
     *,
     template_revision: bytes,
-    parts: dict[str, str],
-    settings: dict[str, str],
+    parts: Mapping[str, str],
+    settings: Mapping[str, str],
 ) -> int:
     """Store a content revision unless it is there; returns its id."""
     parameters = {
         "template_revision": template_revision,
-        "parts": Json(parts),
-        "settings": Json(settings),
+        "parts": json.dumps(dict(parts)),
+        "settings": json.dumps(dict(settings)),
     }
-    cursor = await connection.execute(_ADD_CONTENT, parameters)
-    row = await cursor.fetchone()
-    if row is None:
-        cursor = await connection.execute(_FIND_CONTENT, {"template_revision": template_revision})
-        row = await cursor.fetchone()
-    assert row is not None
-    content_id: int = row[0]
-    return content_id
+    found = await _fetch_one(connection, scalar_row, _ADD_CONTENT, parameters)
+    if found is None:
+        found = await _fetch_one(
+            connection, scalar_row, _FIND_CONTENT, {"template_revision": template_revision}
+        )
+    assert isinstance(found, int)
+    return found
 
 
-async def load_content(connection: Connection, content_id: int) -> ContentRow:
+async def load_content(connection: PlanningConnection, content_id: int) -> ContentRow:
     """Return a content revision. Raises ``LookupError`` when there is none."""
-    async with connection.cursor(row_factory=class_row(ContentRow)) as cursor:
-        await cursor.execute(_LOAD_CONTENT, {"content_id": content_id})
-        row = await cursor.fetchone()
+    row = await _fetch_one(
+        connection, class_row(ContentRow), _LOAD_CONTENT, {"content_id": content_id}
+    )
     if row is None:
         raise LookupError(f"content {content_id} is not in the ledger")
     return row
 
 
-async def keep_batch(connection: Connection, batch: NewBatch) -> BatchRow:
+async def keep_batch(connection: PlanningConnection, batch: NewBatch) -> BatchRow:
     """Create the batch header unless it is there; returns the stored one, for the caller to compare."""
     parameters = {name: getattr(batch, name) for name in NewBatch.__dataclass_fields__}
-    await connection.execute(_ADD_BATCH, parameters)
+    await _fetch_one(connection, scalar_row, _ADD_BATCH, parameters)
     found = await find_batch(connection, batch.report, batch.channel, batch.content_revision)
     assert found is not None
     return found
 
 
 async def find_batch(
-    connection: Connection, report: str, channel: str, content_revision: str
+    connection: PlanningConnection, report: str, channel: str, content_revision: str
 ) -> BatchRow | None:
     """Return the header of one report, channel and content revision."""
-    async with connection.cursor(row_factory=class_row(BatchRow)) as cursor:
-        await cursor.execute(
-            _FIND_BATCH,
-            {"report": report, "channel": channel, "content_revision": content_revision},
-        )
-        return await cursor.fetchone()
+    parameters = {"report": report, "channel": channel, "content_revision": content_revision}
+    return await _fetch_one(connection, class_row(BatchRow), _FIND_BATCH, parameters)
 
 
 async def add_intents(
-    connection: Connection,
+    connection: PlanningConnection,
     batch: BatchRow,
     rows: Sequence[NewIntent],
     *,
     eligible_at: datetime | None = None,
     not_after: datetime | None = None,
 ) -> set[bytes]:
-    """Add intents with their deliveries; returns the keys that were new."""
-    parameters = columns(NewIntent, rows) | {
+    """Add intents with their deliveries, no key twice; returns the keys that were new."""
+    if not rows:
+        return set()
+    parameters = _columns(rows) | {
         "batch_id": batch.batch_id,
         "channel": batch.channel,
         "lane": batch.lane,
         "eligible_at": eligible_at,
         "not_after": not_after,
     }
-    cursor = await connection.execute(_ADD_INTENTS, parameters)
-    return {row[0] for row in await cursor.fetchall()}
+    return set(await _fetch_all(connection, scalar_row, _ADD_INTENTS, parameters))
 
 
 async def load_planned(
-    connection: Connection, intent_keys: Sequence[bytes]
+    connection: PlanningConnection, intent_keys: Sequence[bytes], *, start: PlanningStart
 ) -> dict[bytes, PlannedRow]:
-    """Return what stands in the ledger under these keys."""
-    async with connection.cursor(row_factory=class_row(PlannedRow)) as cursor:
-        await cursor.execute(_LOAD_PLANNED, {"intent_keys": list(intent_keys)})
-        return {row.intent_key: row for row in await cursor.fetchall()}
+    """Return what stands in the ledger under these keys, for a run that began at *start*."""
+    parameters = {
+        "intent_keys": bytes_array(intent_keys, item_bytes=DIGEST_BYTES),
+        "last_intent_id": start.last_intent_id,
+    }
+    rows = await _fetch_all(connection, class_row(PlannedRow), _LOAD_PLANNED, parameters)
+    return {row.intent_key: row for row in rows}
+
+
+def _columns(rows: Sequence[NewIntent]) -> dict[str, Any]:
+    columns = dict(zip(NewIntent._fields, zip(*rows, strict=True), strict=True))
+    sizes = dict.fromkeys(_DIGESTS, DIGEST_BYTES) | {"domain_key": DOMAIN_KEY_BYTES}
+    return {
+        name: bytes_array(column, item_bytes=sizes[name]) if name in sizes else text_array(column)
+        for name, column in columns.items()
+    }
+
+
+def _idle(connection: PlanningConnection) -> bool:
+    return connection.info.transaction_status is TransactionStatus.IDLE
+
+
+async def _fetch_one(
+    connection: PlanningConnection,
+    kind: AsyncRowFactory[Row],
+    query: bytes,
+    parameters: Mapping[str, Any],
+) -> Row | None:
+    async with _cursor(connection, kind) as cursor:
+        await cursor.execute(query, parameters, prepare=False)
+        return await cursor.fetchone()
+
+
+async def _fetch_all(
+    connection: PlanningConnection,
+    kind: AsyncRowFactory[Row],
+    query: bytes,
+    parameters: Mapping[str, Any],
+) -> list[Row]:
+    async with _cursor(connection, kind) as cursor:
+        await cursor.execute(query, parameters, prepare=False)
+        return await cursor.fetchall()
+
+
+def _cursor(connection: PlanningConnection, kind: AsyncRowFactory[Row]) -> psycopg.AsyncCursor[Row]:
+    """Return a cursor of our own kind: the caller's factories may speak of rows and parameters otherwise."""
+    return psycopg.AsyncCursor(connection, row_factory=kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -22,6 +21,7 @@ from sendledger.work.progress import Progress
 from sendledger.work.proposals import when_waiting
 from sendledger.work.ready import Ready, Writers, candidate_of, finding_of, split
 from sendledger.work.recording import Recording
+from sendledger.work.turns import TurnTaking
 
 log = get_logger(__name__)
 
@@ -41,13 +41,13 @@ class Admission:
         self._shop, self._channel = shop, channel
         self._leases, self._recording, self._progress = leases, recording, progress
         self._port: ChannelPort = shop.host.channel(channel.name)
+        self._turns = TurnTaking(channel.name, channel.limits)
         self._writers = Writers(shop.database, shop.compile_content)
 
     async def admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
         """Return the rows that may be handed over now."""
-        await self._postpone([row for row in rows if row.closed_until is not None], token)
-        open_rows = [row for row in rows if row.closed_until is None]
-        asked, stopped = split(open_rows, self._channel.policy)
+        going = await self._sift(rows, token)
+        asked, stopped = split(going, self._channel.policy)
         verdicts = await self._shop.host.authorize(
             [candidate_of(row, self._channel.name) for row in asked]
         )
@@ -68,22 +68,29 @@ class Admission:
         self, claims: Sequence[tuple[int, UUID]], *, wake_at: datetime | None = None
     ) -> None:
         """Give claims back; when that fails, their lease ends by itself and they are free again."""
+        await self._postpone([(*claim, wake_at) for claim in claims])
+
+    async def _sift(self, rows: Sequence[Claimed], token: UUID) -> list[Claimed]:
+        """Give back what a closed sender or a destination domain's rate keeps from going now."""
+        later = [(row, row.closed_until) for row in rows if row.closed_until is not None]
+        rows = [row for row in rows if row.closed_until is None]
+        if self._turns.limits_domains:
+            async with self._shop.database.connection() as connection:
+                rows, waiting = await self._turns.sift(connection, rows)
+            later += waiting
+        await self._postpone([(row.intent_id, token, wake_at) for row, wake_at in later])
+        for _ in later:
+            self._leases.done(token)
+        return list(rows)
+
+    async def _postpone(self, claims: Sequence[tuple[int, UUID, datetime | None]]) -> None:
         if not claims:
             return
         try:
             async with self._shop.database.connection() as connection:
-                await deliveries.release_claims(connection, claims, wake_at=wake_at)
+                await deliveries.postpone_claims(connection, claims)
         except DatabaseAway:
             log.warning("claims not given back", rows=len(claims))
-
-    async def _postpone(self, rows: Sequence[Claimed], token: UUID) -> None:
-        until: defaultdict[datetime | None, list[tuple[int, UUID]]] = defaultdict(list)
-        for row in rows:
-            until[row.closed_until].append((row.intent_id, token))
-        for wake_at, claims in until.items():
-            await self.give_back(claims, wake_at=wake_at)
-        for _ in rows:
-            self._leases.done(token)
 
     async def _writer(self, row: Claimed) -> Writer:
         found = await self._writers.of(self._channel.name, row.content_id, self._port.prepare)

@@ -9,11 +9,14 @@ from typing import Protocol
 from uuid import UUID
 
 from sendledger.journal.record import Recorder
+from sendledger.ledger.limits import Limits
 from sendledger.ledger.policy import Policy
 from sendledger.plugin.channel import Content
 from sendledger.plugin.host import PluginHost
 from sendledger.store.database import Database
 from sendledger.store.planning import ContentRow
+
+NO_LIMITS = Limits()
 
 
 class Compile(Protocol):
@@ -30,6 +33,7 @@ class ChannelWork:
     name: str
     policy: Policy
     slots: int
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 from uuid import UUID
 
 from sendledger.ledger.evidence import Evidence
@@ -26,6 +28,7 @@ from sendledger.work.progress import Progress
 from sendledger.work.ready import Ready
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
+from sendledger.work.turns import TurnTaking
 
 log = get_logger(__name__)
 
@@ -43,9 +46,11 @@ class Dispatch:
         progress: Progress,
     ) -> None:
         self._shop, self._channel, self._leases = shop, channel, leases
-        self._progress = progress
+        self._progress, self._meter = progress, progress.meters.channel(channel.name)
         self._port: ChannelPort = shop.host.channel(channel.name)
-        self._openings = Openings(shop.database, terms_of(shop, channel, self._port))
+        self._openings = Openings(
+            shop.database, channel, terms_of(shop, channel, self._port), progress.meters
+        )
         self._handoffs = Handoffs(
             shop,
             self._port,
@@ -58,6 +63,8 @@ class Dispatch:
         self._admission = Admission(
             shop, channel, leases=leases, recording=recording, progress=progress
         )
+        self._turns = TurnTaking(channel.name, channel.limits)
+        self._resume_in: timedelta | None = None
         self._queue = LaneQueue()
         self._busy = 0
         self._woken = asyncio.Event()
@@ -79,6 +86,10 @@ class Dispatch:
     def stop_waiting(self) -> None:
         """Cut short what is in flight: it is recorded as unknown."""
         self._handoffs.stop_waiting()
+
+    def abandon(self) -> None:
+        """Hope no longer for a database that is away: what it may have opened is left to its lease."""
+        self._openings.abandoned = True
 
     async def run(self, stop: Stop) -> None:
         """Work the queue until told to stop, then finish what is in flight."""
@@ -114,7 +125,8 @@ class Dispatch:
 
     async def _rest(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._shop.rhythm.poll.total_seconds()):
+            rest = min(self._shop.rhythm.poll, self._resume_in or self._shop.rhythm.poll)
+            async with asyncio.timeout(rest.total_seconds()):
                 await self._woken.wait()
 
     async def _claim_once(self) -> bool:
@@ -124,19 +136,34 @@ class Dispatch:
             return False
         more = False
         for lane in Lane:
-            room = self._room(lane)
-            if not room:
+            wanted = min(1, self._room(lane)) if probing else self._room(lane)
+            if not wanted:
                 continue
-            wanted = 1 if probing else room
-            async with self._shop.database.connection() as connection:
-                token, rows = await self._claiming.claim(connection, lane, wanted, probing=probing)
-            self._progress.claimed += len(rows)
+            token, rows, full = await self._claim(lane, wanted, probing=probing)
             for ready in await self._admit(rows, token):
                 self._queue.put(ready)
             if probing and rows:
                 return False
-            more |= len(rows) == wanted
+            more |= full
         return more and bool(self._room(Lane.BULK))
+
+    async def _claim(
+        self, lane: Lane, wanted: int, *, probing: bool
+    ) -> tuple[UUID, list[Claimed], bool]:
+        """Claim within the channel's rate; returns whether as many came as there was room for."""
+        async with self._shop.database.connection() as connection:
+            allowance = await self._turns.allow(connection, wanted)
+            self._resume_in = allowance.wait
+            if not allowance.rows:
+                return self._shop.new_token(), [], False
+            began = time.monotonic()
+            token, rows = await self._claiming.claim(
+                connection, lane, allowance.rows, probing=probing
+            )
+            self._meter.claimed(time.monotonic() - began)
+            await self._turns.settle(connection, allowance, len(rows))
+        self._progress.claimed += len(rows)
+        return token, rows, len(rows) == wanted
 
     async def _admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
         try:
@@ -182,8 +209,10 @@ class Dispatch:
                 await self._no_session(ready, evidence)
                 wake_at = self._closing.not_before(ready.claimed)
                 await self._admission.give_back([claim], wake_at=wake_at)
-            case Returned():
-                await self._admission.give_back([claim])
+            case Returned(full=full):
+                pause = self._shop.rhythm.poll * self._shop.chance()
+                wake_at = ready.claimed.claimed_at + pause if full else None
+                await self._admission.give_back([claim], wake_at=wake_at)
             case Recorded():
                 pass
 

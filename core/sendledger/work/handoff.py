@@ -18,7 +18,7 @@ from sendledger.plugin.channel import Addressee, ContentFault, Envelope, Session
 from sendledger.plugin.port import ChannelPort
 from sendledger.store.attempts import Opening
 from sendledger.work.context import Workshop
-from sendledger.work.opening import Openings
+from sendledger.work.opening import Answer, Openings
 from sendledger.work.progress import Progress
 from sendledger.work.proposals import when_waiting
 from sendledger.work.ready import Ready
@@ -32,9 +32,13 @@ NOT_BEGUN_MEANS = Classification(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """The row goes back to the queue: nothing was opened. ``evidence`` says why no session was had."""
+    """The row goes back to the queue: nothing was opened.
+
+    ``evidence`` says why no session was had, ``full`` that a limit left no room.
+    """
 
     evidence: Evidence | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class Handoffs:
     ) -> None:
         self._shop, self._port = shop, port
         self._openings, self._recording, self._progress = openings, recording, progress
+        self._meter = progress.meters.channel(port.name)
         self._limits: set[asyncio.Timeout] = set()
         self._cut = False
 
@@ -77,12 +82,10 @@ class Handoffs:
             await self._fault(ready, fault)
             return Recorded()
         try:
-            evidence = await self._submit_open(ready, envelope)
+            outcome = await self._submit_open(ready, envelope)
         except SessionRefused as refused:
             return Returned(evidence=refused.evidence)
-        if evidence is None:
-            return Returned()
-        return await self._record(ready, evidence)
+        return outcome if isinstance(outcome, Returned) else await self._record(ready, outcome)
 
     def _write(self, ready: Ready) -> Envelope:
         row, shop = ready.claimed, self._shop
@@ -113,8 +116,8 @@ class Handoffs:
         )
         self._progress.rulings[fault.rule] += 1
 
-    async def _submit_open(self, ready: Ready, envelope: Envelope) -> Evidence | None:
-        """Return the evidence of a submission, or None when no attempt was opened.
+    async def _submit_open(self, ready: Ready, envelope: Envelope) -> Evidence | Returned:
+        """Return the evidence of a submission, or how the row goes back when no attempt was opened.
 
         What goes wrong on leaving the session comes after the answer and means nothing.
         """
@@ -123,10 +126,11 @@ class Handoffs:
                 async with self._patience(None):
                     session = await stack.enter_async_context(self._port.session())
             except TimeoutError:
-                return None
+                return Returned()
             began = time.monotonic()
-            if not await self._open(ready):
-                return None
+            answer = await self._open(ready)
+            if answer is not Answer.OPENED:
+                return Returned(full=answer is Answer.FULL)
             self._progress.opened()
             # The opening was checked against the lease; time may have passed since (a paused process).
             late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3
@@ -134,7 +138,7 @@ class Handoffs:
                 return NOT_BEGUN
             return await self._submit(session, envelope)
 
-    async def _open(self, ready: Ready) -> bool:
+    async def _open(self, ready: Ready) -> Answer:
         row, recorder = ready.claimed, self._shop.recorder
         seal = recorder.seal_opening(
             row.intent_id, seq=row.seq + 1, number=ready.number, decision_seq=row.decision_seq
@@ -146,16 +150,20 @@ class Handoffs:
             claim_token=ready.claim_token,
             go_until=ready.go_until,
             seal=seal,
+            domain_key=row.domain_key,
         )
         return await self._openings.groups.add(opening)
 
     async def _submit(self, session: Session, envelope: Envelope) -> Evidence:
+        began = time.monotonic()
         try:
             async with self._patience(self._port.capabilities.handoff_max):
                 return await self._port.submit(session, envelope)
         except TimeoutError:
             why = "shutdown" if self._cut else "timeout"
             return Evidence(stage="submit", fault=why, handed_over=True, answered=False)
+        finally:
+            self._meter.submitted(time.monotonic() - began)
 
     @asynccontextmanager
     async def _patience(self, longest: timedelta | None) -> AsyncIterator[None]:
@@ -183,6 +191,7 @@ class Handoffs:
         )
         await self._recording.result(row.intent_id, row.seq + 1 if clean else 0, finding, entry)
         self._progress.recorded(meaning.outcome, meaning.rule)
+        self._meter.outcome(meaning.outcome, meaning.scope)
         return Recorded(evidence=evidence, meaning=meaning)
 
 

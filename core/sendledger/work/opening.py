@@ -4,45 +4,82 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from enum import Enum
 
-from sendledger.journal.open import find_opened, open_attempts
+from sendledger.journal.open import find_opened, open_attempts, open_within
+from sendledger.metrics.meters import Meters
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database, DatabaseAway, DatabaseError
+from sendledger.work.context import ChannelWork
 from sendledger.work.group import GroupCommit
 
 GROUP_MAX = 100
 _PAUSE_S = 0.25
 
 
+class Answer(Enum):
+    """What became of an opening. Only ``OPENED`` lets anything go to a sender.
+
+    ``REFUSED``: claim, lease, deadline, a pause or a suppression said no. ``FULL``: a limit did.
+    """
+
+    OPENED = "opened"
+    REFUSED = "refused"
+    FULL = "full"
+
+
 class Openings:
-    """Opens the attempts of one channel. Only a True answer lets anything go to a sender."""
+    """Opens the attempts of one channel."""
 
-    def __init__(self, database: Database, terms: Terms) -> None:
-        self._database = database
-        self._terms = terms
-        self.groups: GroupCommit[Opening, bool] = GroupCommit(self._commit, group_max=GROUP_MAX)
+    def __init__(
+        self, database: Database, channel: ChannelWork, terms: Terms, meters: Meters
+    ) -> None:
+        self._database, self._channel, self._terms = database, channel, terms
+        self.abandoned = False
+        self.groups: GroupCommit[Opening, Answer] = GroupCommit(
+            self._commit, group_max=GROUP_MAX, counted=meters.group("opening")
+        )
 
-    async def _commit(self, openings: Sequence[Opening]) -> list[bool]:
+    async def _commit(self, openings: Sequence[Opening]) -> list[Answer]:
+        full: set[int] = set()
         try:
-            opened = await open_attempts(self._database, openings, self._terms)
+            opened, full = await self._open(openings)
         except DatabaseAway:
             opened = await self._reread(openings)
         except DatabaseError:
             if len(openings) == 1:
                 raise
             return [(await self._alone(opening)) for opening in openings]
-        return [opening.intent_id in opened for opening in openings]
+        return [_answer(opening.intent_id, opened, full) for opening in openings]
 
-    async def _alone(self, opening: Opening) -> bool:
+    async def _open(self, openings: Sequence[Opening]) -> tuple[set[int], set[int]]:
+        limits = self._channel.limits
+        if limits.bounds_flight:
+            return await open_within(
+                self._database, self._channel.name, openings, self._terms, limits
+            )
+        return await open_attempts(self._database, openings, self._terms), set()
+
+    async def _alone(self, opening: Opening) -> Answer:
         try:
             return (await self._commit([opening]))[0]
         except DatabaseError:
-            return False
+            return Answer.REFUSED
 
     async def _reread(self, openings: Sequence[Opening]) -> set[int]:
-        """Ask until the database answers: an attempt that did commit is ours to account for."""
-        while True:
+        """Ask until the database answers: an attempt that did commit is ours to account for.
+
+        Abandoned, it is left to its lease: nothing was submitted, and recovery will call it unknown.
+        """
+        while not self.abandoned:
             try:
                 return await find_opened(self._database, openings)
             except DatabaseAway:
                 await asyncio.sleep(_PAUSE_S)
+        return set()
+
+
+def _answer(intent_id: int, opened: set[int], full: set[int]) -> Answer:
+    if intent_id in opened:
+        return Answer.OPENED
+    return Answer.FULL if intent_id in full else Answer.REFUSED

@@ -85,15 +85,18 @@ class Recording:
         return done
 
     async def _patiently(self, commit: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Commit again while the database is away: every commit here may be repeated harmlessly.
+        """Commit again while the database is away, until a stop has waited long enough for it.
 
-        An unknown COMMIT is re-read by the repetition itself: what stands already changes nothing.
+        Every commit here may be repeated harmlessly: an unknown COMMIT is re-read by the repetition
+        itself, and what stands already changes nothing.
         """
         tries = 0
         while True:
             try:
                 return await commit()
             except DatabaseAway:
+                if self._stop.abandoned:
+                    raise
                 pause = _PAUSES_S[min(tries, len(_PAUSES_S) - 1)]
                 log.warning("database away, result kept", tries=tries)
                 tries += 1

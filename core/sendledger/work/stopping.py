@@ -1,4 +1,4 @@
-"""How the loops are told to stop: first no new work, then, after a grace, no waiting either."""
+"""How the loops are told to stop: no new work, then no waiting, then no hoping for the database."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from datetime import timedelta
 
 
 class Stop:
-    """Two events in order: *stopping* (start nothing new) and *ended* (everything in flight is done)."""
+    """Two events in order: *stopping* (start nothing new) and *ended* (everything in flight is done).
+
+    Between them results may be ``abandoned``: the database is away, and their leases will tell.
+    """
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
+        self.abandoned = False
 
     @property
     def stopping(self) -> bool:

@@ -15,6 +15,7 @@ from sendledger.work.context import Workshop
 from sendledger.work.dispatch import Dispatch
 from sendledger.work.leases import Leases
 from sendledger.work.listen import Listener
+from sendledger.work.presence import Register
 from sendledger.work.progress import Progress
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
@@ -62,8 +63,11 @@ class Worker:
             log.info("resumed, the configuration changed", scope_key=scope_key)
         wake = {dispatch.channel: dispatch.wake for dispatch in self._dispatches}
         listener = Listener(self._shop.listen_dsn, wake, self._shop.chance)
+        names = tuple(channel.name for channel in self._shop.channels)
+        register = Register(self._shop.database, self._shop.new_token(), names, self.progress)
         async with asyncio.TaskGroup() as tasks:
             support = [
+                tasks.create_task(register.run(self.stop)),
                 tasks.create_task(listener.run()),
                 tasks.create_task(self._recording.run()),
                 tasks.create_task(self._leases.run(self.stop)),
@@ -76,6 +80,7 @@ class Worker:
             self.stop.end()
             for task in support:
                 task.cancel()
+        await register.leave()
 
     def interrupt(self) -> None:
         """Stop in order; told a second time, wait for nothing more: what is in flight is unknown."""
@@ -88,6 +93,10 @@ class Worker:
         await self.stop.stopped()
         if not await self.stop.ended(within=self._shop.rhythm.stop_grace):
             self._stop_waiting()
+        if not await self.stop.ended(within=self._shop.rhythm.stop_grace):
+            self.stop.abandoned = True
+            for dispatch in self._dispatches:
+                dispatch.abandon()
 
     def _stop_waiting(self) -> None:
         for dispatch in self._dispatches:

@@ -65,6 +65,7 @@ CREATE TABLE sendledger.intent (
     recipient_fingerprint bytea NOT NULL CHECK (octet_length(recipient_fingerprint) = 16),
     destination_fingerprint bytea NOT NULL CHECK (octet_length(destination_fingerprint) = 16),
     content_digest bytea NOT NULL CHECK (octet_length(content_digest) = 16),
+    domain_key bytea CHECK (octet_length(domain_key) = 8),
     UNIQUE (intent_id, provenance),
     CHECK (not_after > eligible_at)
 );
@@ -256,6 +257,25 @@ CREATE TABLE sendledger.back_off (
     probes integer NOT NULL DEFAULT 0,
     rule text NOT NULL
 );
+
+-- turns per second of a scope: when the next one is free, and when the last row told to wait comes again
+CREATE TABLE sendledger.turn (
+    scope_key text PRIMARY KEY,
+    next_at timestamptz NOT NULL,
+    tail_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- who works now; for people only, nothing depends on it
+CREATE TABLE sendledger.worker (
+    worker_id uuid PRIMARY KEY,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    pid integer NOT NULL,
+    host text NOT NULL,
+    version text NOT NULL,
+    channels text [] NOT NULL,
+    in_flight integer NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
 
 CREATE TABLE sendledger.suppression (
     suppression_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -35,6 +35,7 @@ SELECT
     c.intent_id, c.batch_id, c.wake_at, c.status, c.seq, c.decision_seq, c.attempt_count, c.claims,
     coalesce(%(now)s::timestamptz, now()) AS claimed_at,
     i.intent_key, i.eligible_at, i.not_after, i.destination_fingerprint,
+    i.domain_key,
     b.content_id, b.purpose, b.lane, b.scope_keys,
     s.destination, s.variables,
     (
