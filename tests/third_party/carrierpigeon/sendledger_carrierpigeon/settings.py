@@ -1,0 +1,20 @@
+"""What a deployment says about its loft."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from sendledger.plugin import PositiveDuration, SettingsModel
+
+
+class PigeonSettings(SettingsModel):
+    """Where the loft is, how patient we are with it, and how many pigeons fly at once."""
+
+    host: str
+    port: Annotated[int, Field(ge=1, le=65_535)]
+    loft: str = "loft"
+    patience: PositiveDuration = timedelta(seconds=30)
+    pigeons_max: Annotated[int, Field(ge=1, le=100)] = 4
