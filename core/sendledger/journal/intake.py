@@ -170,6 +170,7 @@ class Intake:
             intent_key=key,
             recipient_fingerprint=keyed(self._recipient_key, recipient),
             destination_fingerprint=keyed(self._destination_key, destination.canonical),
+            domain_key=self._domain_key(destination.domain),
             content_digest=content_digest(
                 self._intent_key_key,
                 template_revision=self.content.revision_hex,
@@ -179,6 +180,10 @@ class Intake:
             destination=destination.address,
             variables=json.dumps(variables, ensure_ascii=False),
         )
+
+    def _domain_key(self, domain: str | None) -> bytes | None:
+        """Return what the limits of a destination domain are counted under."""
+        return None if domain is None else keyed(self._destination_key, "domain", domain)[:8]
 
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")

@@ -17,6 +17,7 @@ from typing import Any
 KEY_VERSION = "1"
 KEY_BYTES = 16
 _PARTS = ("report", "recipient", "channel", "revision")
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class IdentityError(ValueError):
@@ -55,6 +56,8 @@ def identity_text(name: str, text: str) -> str:
     clean = unicodedata.normalize("NFC", text).strip()
     if not clean:
         raise IdentityError(f"{name} is empty")
+    if clean.isascii() and clean.isprintable():
+        return clean
     if any(unicodedata.category(c) in {"Cc", "Cs"} for c in clean):
         raise IdentityError(f"{name} holds a control character")
     return clean
@@ -67,8 +70,15 @@ def keyed(key: bytes, *parts: str) -> bytes:
 
 def content_digest(key: bytes, *, template_revision: str, variables: Mapping[str, Any]) -> bytes:
     """Return the 16-byte digest of what one recipient would read: the template and its variables."""
-    text = json.dumps(variables, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return keyed(key, template_revision, text)
+    return keyed(key, template_revision, variables_text(variables))
+
+
+def variables_text(variables: Mapping[str, Any]) -> str:
+    """Return *variables* as the JSON that is digested, the same in whatever order they are given.
+
+    Raises ``TypeError``, ``ValueError`` or ``RecursionError`` for what JSON cannot hold.
+    """
+    return _JSON.encode(variables)
 
 
 def _framed(parts: tuple[str, ...]) -> bytes:

@@ -31,7 +31,8 @@ from sendledger.settings.yaml_text import Block, Items, Node, Text, at, read_tex
 LABEL_MAX = 200
 
 
-def _label(found: str) -> str:
+def label_text(found: str) -> str:
+    """Return *found* in NFC without surrounding space. Raises ``ValueError``, which does not quote it."""
     clean = identity_text("the text", found)
     if len(clean) > LABEL_MAX:
         raise ValueError(f"expected at most {LABEL_MAX} characters")
@@ -48,7 +49,7 @@ def _instant(found: Any) -> datetime:
     raise ValueError("expected an instant with its zone, such as 2026-01-31T08:30:00+00:00")
 
 
-Label = Annotated[str, AfterValidator(_label)]
+Label = Annotated[str, AfterValidator(label_text)]
 """One line of text, 1 to 200 characters, in NFC and without surrounding space."""
 
 Instant = Annotated[

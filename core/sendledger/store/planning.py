@@ -232,12 +232,15 @@ async def add_intents(
 
 
 async def load_planned(
-    connection: PlanningConnection, intent_keys: Sequence[bytes], *, start: PlanningStart
+    connection: PlanningConnection,
+    intent_keys: Sequence[bytes],
+    *,
+    start: PlanningStart | None = None,
 ) -> dict[bytes, PlannedRow]:
     """Return what stands in the ledger under these keys, for a run that began at *start*."""
     parameters = {
         "intent_keys": bytes_array(intent_keys, item_bytes=DIGEST_BYTES),
-        "last_intent_id": start.last_intent_id,
+        "last_intent_id": 0 if start is None else start.last_intent_id,
     }
     rows = await _fetch_all(connection, class_row(PlannedRow), _LOAD_PLANNED, parameters)
     return {row.intent_key: row for row in rows}
