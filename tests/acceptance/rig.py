@@ -32,6 +32,7 @@ from psycopg.rows import class_row, tuple_row
 
 from sendledger.bootstrap import open_desk, workshop
 from sendledger.cli import main
+from sendledger.work.context import Workshop
 from sendledger.work.worker import Drain, Worker
 from sendledger_sandbox import CaptureServer
 
@@ -327,11 +328,21 @@ async def relay_of(site: Site, **behaviour: Any) -> AsyncIterator[CaptureServer]
     assert relay.unexpected == []
 
 
+def as_it_is(shop: Workshop) -> Workshop:
+    """Change nothing."""
+    return shop
+
+
 @asynccontextmanager
-async def working(site: Site) -> AsyncIterator[Worker]:
-    """Run the loops of a worker in this process until the block ends; then they end in order."""
+async def working(
+    site: Site, *, adapt: Callable[[Workshop], Workshop] = as_it_is
+) -> AsyncIterator[Worker]:
+    """Run the loops of a worker in this process until the block ends; then they end in order.
+
+    *adapt* may change what the worker works with.
+    """
     async with open_desk(site.config) as desk:
-        worker = Worker(workshop(desk))
+        worker = Worker(adapt(workshop(desk)))
         task = asyncio.create_task(worker.run())
         try:
             yield worker
