@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
+from psycopg.sql import SQL, Identifier
 
 from sendledger.journal.advance import Advance, Entry, Proposal
 from sendledger.journal.open import open_attempts
@@ -277,7 +278,7 @@ class Rig:
             connection.cursor(row_factory=dict_row) as cursor,
         ):
             await cursor.execute(statement.encode(), parameters)
-            return await cursor.fetchall() if cursor.description else []
+            return [] if cursor.description is None else await cursor.fetchall()
 
     async def run(self, statement: str, *parameters: Any) -> None:
         """Run any statement."""
@@ -290,6 +291,18 @@ class Rig:
             for statement in statements:
                 cursor = await connection.execute(statement.encode())
                 assert cursor.rowcount > 0
+
+    async def clear(self) -> None:
+        """Empty every table but the installation's: cheaper by far than a database for each test."""
+        tables = await self.rows(
+            "SELECT tablename FROM pg_tables"
+            " WHERE schemaname = 'sendledger' AND tablename <> 'installation'"
+        )
+        async with self.database.transaction() as connection:
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            for row in tables:
+                name = Identifier("sendledger", row["tablename"])
+                await connection.execute(SQL("DELETE FROM {}").format(name))
 
     async def delivery(self, intent_id: int) -> dict[str, Any]:
         """Return the delivery row of one intent."""
@@ -330,7 +343,7 @@ class Rig:
 async def lend(
     dsn: str, *, policy: Policy = POLICY, connections_max: int = 10
 ) -> AsyncIterator[Rig]:
-    """Lend a rig on the database at *dsn*; what it leaves behind must verify clean."""
+    """Lend a rig on the database at *dsn*, emptied of what an earlier test left there."""
     async with Database(dsn, connections_max=connections_max) as database:
         recorder = Recorder(
             database=database,
@@ -339,7 +352,9 @@ async def lend(
             seal_key=SEAL_KEY,
             configurations={"mail": "configuration-1", "text": "configuration-1"},
         )
-        yield Rig(database=database, recorder=recorder)
+        rig = Rig(database=database, recorder=recorder)
+        await rig.clear()
+        yield rig
 
 
 def scope_keys(*, report: str = "spring", channel: str = "mail") -> list[str]:

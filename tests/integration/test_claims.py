@@ -1,0 +1,401 @@
+"""Claims and openings: as many rows as asked, each to one worker, and nothing that a guard forbids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+import ledger_rig
+from ledger_rig import FAR_OFF, LEASE, LONG_AGO, Rig, accepted, fingerprint, refused
+from pg_proxy import proxied, when
+from sendledger.journal import scopes as pausing
+from sendledger.journal.open import find_opened, open_attempts
+from sendledger.ledger.words import Lane
+from sendledger.store import deliveries, scopes, side_effects
+from sendledger.store.attempts import DISPATCH_LOCK
+from sendledger.store.database import Database, DatabaseAway
+from sendledger.store.deliveries import Claimed, ClaimRequest
+from sendledger.store.side_effects import NewSuppression
+from sendledger.store.statements import statement
+
+ROWS = 20_000
+HOSTILE = ("hashjoin", "mergejoin", "material", "hashagg", "sort")
+
+FILL = """
+WITH b AS (SELECT * FROM sendledger.batch),
+added AS (
+    INSERT INTO sendledger.intent (batch_id, intent_key, recipient_fingerprint,
+        destination_fingerprint, content_digest, eligible_at)
+    SELECT b.batch_id, decode(lpad(to_hex(n), 32, '0'), 'hex'), decode(repeat('00', 16), 'hex'),
+        decode(lpad(to_hex(n), 32, '0'), 'hex'), decode(repeat('00', 16), 'hex'), now()
+    FROM b, generate_series(1, %s) AS n
+    RETURNING intent_id, batch_id
+)
+INSERT INTO sendledger.delivery (intent_id, batch_id, channel, lane, status, awaits, due_at, wake_at)
+SELECT a.intent_id, a.batch_id, 'mail', 1, 'planned', 'dispatch', now(),
+    now() - a.intent_id * interval '1 ms'
+FROM added AS a
+"""
+
+
+@pytest.fixture
+async def rig(shared_database: str) -> AsyncIterator[Rig]:
+    async with ledger_rig.lend(shared_database) as rig:
+        yield rig
+        assert await rig.verify() == []
+
+
+@pytest.fixture
+async def big(database: str) -> AsyncIterator[Rig]:
+    """Lend a rig on a database whose statistics stay as the test makes them."""
+    async with ledger_rig.lend(database) as rig:
+        await rig.run("ALTER TABLE sendledger.delivery SET (autovacuum_enabled = false)")
+        yield rig
+
+
+async def fill(rig: Rig, rows: int) -> None:
+    await rig.batch()
+    await rig.run(FILL, rows)
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    wanted = ClaimRequest(
+        channel="mail", lane=Lane.BULK, claim_token=uuid4(), claim_max=50, lease=LEASE
+    )
+    changed = replace(wanted, **changes)
+    return {name: getattr(changed, name) for name in ClaimRequest.__slots__}
+
+
+# --- claiming --------------------------------------------------------------------------------
+
+
+async def test_a_claim_uses_its_index_before_and_after_the_table_was_analysed(big: Rig) -> None:
+    await fill(big, ROWS)
+    explain = b"EXPLAIN " + statement("claim_deliveries")
+    for state in ("never analysed", "analysed"):
+        if state == "analysed":
+            await big.run("ANALYZE sendledger.delivery, sendledger.intent, sendledger.batch")
+        async with big.database.connection() as connection:
+            cursor = await connection.execute(explain, request())
+            plan = "\n".join(line for (line,) in await cursor.fetchall())
+        assert "delivery_claim" in plan, state
+        assert "Seq Scan on delivery" not in plan, state
+
+
+async def test_a_claim_takes_the_oldest_rows_first(rig: Rig) -> None:
+    ids = await rig.plan(4)
+    for age, intent_id in enumerate(ids):
+        await rig.run(
+            "UPDATE sendledger.delivery SET wake_at = %s WHERE intent_id = %s",
+            LONG_AGO - timedelta(hours=age),
+            intent_id,
+        )
+    assert [row.intent_id for row, _ in await rig.claim(2)] == ids[:1:-1]
+
+
+async def test_a_claim_takes_only_its_channel_and_lane_and_what_is_due(rig: Rig) -> None:
+    await rig.plan(report="other-channel", channel="text")
+    await rig.plan(report="other-lane", lane=Lane.TRANSACTIONAL)
+    await rig.plan(report="not-yet", eligible_at=FAR_OFF)
+    [due] = await rig.plan(report="due")
+    assert [row.intent_id for row, _ in await rig.claim(10)] == [due]
+
+
+@pytest.mark.parametrize("hostile", [False, True], ids=["plain", "hostile-planner"])
+@pytest.mark.parametrize("claim_max", [1, 7])
+async def test_a_claim_never_takes_more_than_it_was_asked_for(
+    big: Rig, claim_max: int, hostile: bool
+) -> None:
+    await fill(big, 1000)
+    async with big.database.connection() as connection:
+        for setting in HOSTILE if hostile else ():
+            await connection.execute(f"SET enable_{setting} = off".encode())
+        wanted = ClaimRequest(**request(claim_max=claim_max))
+        rows = await deliveries.claim_deliveries(connection, wanted)
+        await connection.execute(b"RESET ALL")
+    claimed = await big.rows("SELECT FROM sendledger.delivery WHERE claim_token IS NOT NULL")
+    assert len(rows) == len(claimed) == claim_max
+
+
+async def test_five_claimers_take_every_row_exactly_once(big: Rig) -> None:
+    await fill(big, 10_000)
+
+    async def work() -> list[int]:
+        taken: list[int] = []
+        while rows := await big.claim(400):
+            taken += [row.intent_id for row, _ in rows]
+        return taken
+
+    shares = await asyncio.gather(*(work() for _ in range(5)))
+    taken = [intent_id for share in shares for intent_id in share]
+    assert len(taken) == len(set(taken)) == 10_000
+    assert sum(1 for share in shares if share) > 1
+
+
+@pytest.mark.parametrize("scope_key", ["all", "channel:mail"])
+async def test_a_paused_channel_claims_nothing(rig: Rig, scope_key: str) -> None:
+    await rig.plan(3)
+    await pausing.pause(rig.database, scope_key, actor="clerk")
+    assert await rig.claim(3) == []
+
+
+async def test_a_row_of_a_paused_batch_is_claimed_to_be_held(rig: Rig) -> None:
+    await rig.plan()
+    await pausing.pause(rig.database, "batch:spring", actor="clerk")
+    [(row, _)] = await rig.claim(1)
+    assert row.paused_scope == "batch:spring"
+
+
+async def test_a_channel_that_backs_off_is_claimed_by_its_probe_only(rig: Rig) -> None:
+    await rig.plan(3)
+    async with rig.database.connection() as connection:
+        await scopes.begin_back_off(connection, "channel:mail", rule="r", wait=timedelta(hours=1))
+        assert await deliveries.claim_deliveries(connection, ClaimRequest(**request())) == []
+        probe = ClaimRequest(**request(probing=True, claim_max=1))
+        assert len(await deliveries.claim_deliveries(connection, probe)) == 1
+
+
+async def test_a_claim_given_back_is_claimed_again_and_does_not_count(rig: Rig) -> None:
+    [intent_id] = await rig.plan()
+    [(row, token)] = await rig.claim()
+    assert row.claims == 1
+    async with rig.database.connection() as connection:
+        assert await deliveries.release_claims(connection, [(intent_id, uuid4())]) == 0
+        assert await deliveries.release_claims(connection, [(intent_id, token)]) == 1
+    [(again, _)] = await rig.claim()
+    assert again.claims == 1
+
+
+async def test_a_claim_can_be_given_back_until_later(rig: Rig) -> None:
+    [intent_id] = await rig.plan()
+    [(_, token)] = await rig.claim()
+    async with rig.database.connection() as connection:
+        await deliveries.release_claims(connection, [(intent_id, token)], wake_at=FAR_OFF)
+    assert await rig.claim() == []
+
+
+async def test_only_a_running_lease_is_renewed(rig: Rig) -> None:
+    await rig.plan(2)
+    [(first, one)] = await rig.claim()
+    [(_, other)] = await rig.claim(now=datetime.now(UTC) - timedelta(hours=1))
+    before = (await rig.delivery(first.intent_id))["lease_until"]
+    async with rig.database.connection() as connection:
+        renewed = await deliveries.renew_leases(connection, [one, other], lease=2 * LEASE)
+    assert renewed == 1
+    assert (await rig.delivery(first.intent_id))["lease_until"] > before
+
+
+# --- opening ---------------------------------------------------------------------------------
+
+
+async def claimed(rig: Rig, **plan: Any) -> tuple[Claimed, UUID]:
+    await rig.plan(**plan)
+    [claim] = await rig.claim()
+    return claim
+
+
+async def untouched(rig: Rig, row: Claimed) -> bool:
+    attempts = await rig.attempts(row.intent_id)
+    return not attempts and await rig.stands(row.intent_id) == ("planned", "dispatch")
+
+
+async def test_an_opening_moves_the_row_and_makes_its_attempt_in_one_commit(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    assert await rig.open(rig.opening(row, token)) == {row.intent_id}
+    [attempt] = await rig.attempts(row.intent_id)
+    delivery = await rig.delivery(row.intent_id)
+    assert (attempt.number, attempt.seq, attempt.policy_revision) == (1, 1, "test-1")
+    assert (delivery["status"], delivery["awaits"], delivery["seq"]) == ("submitting", "result", 1)
+    assert delivery["due_at"] == attempt.result_due_at
+    assert attempt.result_due_at - attempt.opened_at == rig.terms.handoff_max
+    assert attempt.window_ends_at - attempt.opened_at == rig.terms.window
+
+
+async def test_a_group_opens_what_may_go_and_nothing_else(rig: Rig) -> None:
+    await rig.plan(3)
+    claims = await rig.claim(3)
+    openings = [rig.opening(row, token) for row, token in claims]
+    late = replace(openings[1], go_until=LONG_AGO)
+    opened = await rig.open(openings[0], late, openings[2])
+    assert opened == {openings[0].intent_id, openings[2].intent_id}
+    assert await untouched(rig, claims[1][0])
+
+
+async def test_a_wrong_token_opens_nothing(rig: Rig) -> None:
+    row, _ = await claimed(rig)
+    assert await rig.open(rig.opening(row, uuid4())) == set()
+    assert await untouched(rig, row)
+
+
+async def test_a_seq_that_has_passed_opens_nothing(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    assert await rig.open(rig.opening(row, token, seq=row.seq + 1)) == set()
+    assert await untouched(rig, row)
+
+
+async def test_a_verdict_that_holds_no_longer_opens_nothing(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    assert await rig.open(rig.opening(row, token, go_until=LONG_AGO)) == set()
+    assert await untouched(rig, row)
+
+
+async def test_a_row_past_its_last_instant_opens_nothing(rig: Rig) -> None:
+    row, token = await claimed(rig, not_after=LONG_AGO + timedelta(days=1))
+    assert await rig.open(rig.opening(row, token)) == set()
+    assert await untouched(rig, row)
+
+
+@pytest.mark.parametrize("lease_s", [-1, 9], ids=["ended", "shorter-than-the-margin"])
+async def test_a_lease_that_is_too_short_opens_nothing(rig: Rig, lease_s: int) -> None:
+    await rig.plan()
+    [(row, token)] = await rig.claim(lease=timedelta(seconds=lease_s))
+    assert await rig.open(rig.opening(row, token)) == set()
+    assert await untouched(rig, row)
+
+
+@pytest.mark.parametrize("scope_key", ledger_rig.scope_keys())
+async def test_a_pause_of_any_scope_opens_nothing(rig: Rig, scope_key: str) -> None:
+    row, token = await claimed(rig)
+    await pausing.pause(rig.database, scope_key, actor="clerk")
+    assert await rig.open(rig.opening(row, token)) == set()
+    assert await untouched(rig, row)
+    await pausing.resume(rig.recorder, scope_key, channels=["mail"], actor="clerk")
+    assert await rig.open(rig.opening(row, token)) == {row.intent_id}
+
+
+@pytest.mark.parametrize(
+    ("person", "scope_key", "opens"),
+    [
+        (0, "channel:mail", False),
+        (0, "sender:mail/office", False),
+        (0, "sender:mail/elsewhere", True),
+        (1, "channel:mail", True),
+    ],
+    ids=["destination", "pair", "pair-with-another-sender", "another-destination"],
+)
+async def test_a_suppressed_destination_opens_nothing(
+    rig: Rig, person: int, scope_key: str, opens: bool
+) -> None:
+    [intent_id] = await rig.opened(report="before")
+    await rig.record(intent_id, refused(1, final=True))
+    row, token = await claimed(rig)
+    await suppress(rig, intent_id, fingerprint(person), scope_key)
+    assert (await rig.open(rig.opening(row, token)) == {row.intent_id}) is opens
+    assert (await untouched(rig, row)) is not opens
+
+
+async def suppress(rig: Rig, intent_id: int, destination: bytes, scope_key: str) -> None:
+    standing = NewSuppression(
+        destination_fingerprint=destination,
+        scope_key=scope_key,
+        rule="test.suppress",
+        intent_id=intent_id,
+        seq=2,
+    )
+    async with rig.database.connection() as connection:
+        await side_effects.add_suppressions(connection, [standing])
+
+
+@pytest.mark.parametrize("column", ["expires_at", "lifted_at"])
+async def test_a_suppression_that_is_over_stops_nobody(rig: Rig, column: str) -> None:
+    [intent_id] = await rig.opened(report="before")
+    await rig.record(intent_id, refused(1, final=True))
+    row, token = await claimed(rig)
+    await suppress(rig, intent_id, fingerprint(0), "channel:mail")
+    by = ", lifted_by = 'clerk'" if column == "lifted_at" else ""
+    await rig.run(f"UPDATE sendledger.suppression SET {column} = now(){by}")
+    assert await rig.open(rig.opening(row, token)) == {row.intent_id}
+
+
+async def test_an_attempt_without_its_decision_is_refused_by_the_database(rig: Rig) -> None:
+    [intent_id] = await rig.opened()
+    await rig.record(intent_id, refused(1))
+    await rig.run("UPDATE sendledger.delivery SET wake_at = %s", LONG_AGO)
+    [(row, token)] = await rig.claim()
+    assert row.decision_seq == 3
+    with pytest.raises(Exception, match="violates check constraint"):
+        await rig.open(replace(rig.opening(row, token), decision_seq=None))
+    assert await rig.open(rig.opening(row, token)) == {intent_id}
+
+
+async def test_a_pause_waits_for_the_openings_under_way(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    async with rig.database.transaction() as connection:
+        await connection.execute(statement("hold_dispatch_open"), {"dispatch_lock": DISPATCH_LOCK})
+        pause = asyncio.create_task(pausing.pause(rig.database, "all", actor="clerk"))
+        await until_waiting(rig, "advisory")
+        assert not pause.done()
+    assert await pause
+    assert await rig.open(rig.opening(row, token)) == set()
+
+
+async def until_waiting(rig: Rig, lock_type: str) -> None:
+    waiting = "SELECT FROM pg_locks WHERE NOT granted AND locktype = %s"
+    async with asyncio.timeout(10):
+        while not await rig.rows(waiting, lock_type):
+            pass
+
+
+# --- an unknown COMMIT -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_an_opening_whose_commit_is_unknown_is_read_again(
+    rig: Rig, shared_database: str, applied: bool
+) -> None:
+    row, token = await claimed(rig)
+    opening = rig.opening(row, token)
+    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
+        if applied:
+            proxy.after = when("COMMIT")
+        else:
+            proxy.before = when("COMMIT")
+        with pytest.raises(DatabaseAway):
+            await open_attempts(through, [opening], rig.terms)
+        assert proxy.cuts == 1
+        assert await find_opened(through, [opening]) == ({row.intent_id} if applied else set())
+    assert len(await rig.attempts(row.intent_id)) == applied
+
+
+async def test_an_opening_tried_again_after_an_unknown_commit_makes_no_second_attempt(
+    rig: Rig, shared_database: str
+) -> None:
+    row, token = await claimed(rig)
+    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
+        proxy.after = when("COMMIT")
+        lost = Rig(database=through, recorder=rig.recorder)
+        with pytest.raises(DatabaseAway):
+            await lost.open(rig.opening(row, token))
+        assert await lost.open(rig.opening(row, token)) == set()
+    assert len(await rig.attempts(row.intent_id)) == 1
+
+
+async def test_what_another_worker_opened_is_not_taken_for_ours(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    assert await rig.open(rig.opening(row, token)) == {row.intent_id}
+    assert await find_opened(rig.database, [rig.opening(row, uuid4())]) == set()
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_a_result_whose_commit_is_unknown_is_recorded_once(
+    rig: Rig, shared_database: str, applied: bool
+) -> None:
+    [intent_id] = await rig.opened()
+    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
+        if applied:
+            proxy.after = when("COMMIT")
+        else:
+            proxy.before = when("COMMIT")
+        lost = Rig(database=through, recorder=replace(rig.recorder, database=through))
+        with pytest.raises(DatabaseAway):
+            await lost.record(intent_id, accepted(1))
+        again = await lost.record(intent_id, accepted(1))
+        assert bool(again.added) is not applied
+    assert await rig.rules(intent_id) == ["default.2yz"]
+    assert await rig.stands(intent_id) == ("submitted", "evidence")
