@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 from sendledger.postgres.errors import PostgresError
@@ -43,5 +44,6 @@ def _refusal(port: int) -> str | None:
     try:
         socket.create_server((LOCAL_ADDRESS, port)).close()
     except OSError as error:
-        return error.strerror or str(error)
+        # Not its own words: Python repeats the address there, tuple and all.
+        return os.strerror(error.errno) if error.errno else str(error)
     return None

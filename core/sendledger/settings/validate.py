@@ -96,8 +96,16 @@ def validate_block(model: type[_Model], block: RawBlock) -> _Model:
 def explain(error: ValidationError, model: type[BaseModel], block: RawBlock) -> list[str]:
     """Return a sentence for each error in *block*, in the order of the file, none quoting a value."""
     details = error.errors(include_url=False, include_input=False)
-    found = [_explain_one(detail, model, block) for detail in details]
+    found = [_explain_one(detail, model, block) for detail in _genuine(details)]
     return [sentence for _, sentence in sorted(found, key=lambda pair: pair[0])]
+
+
+def _genuine(details: list[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """Leave out that a list is too short where an entry is at fault: pydantic does not count that one."""
+    owners = {detail["loc"][:-1] for detail in details}
+    for detail in details:
+        if detail["type"] != "too_short" or detail["loc"] not in owners:
+            yield detail
 
 
 def _explain_one(detail: ErrorDetails, model: type[BaseModel], block: RawBlock) -> tuple[int, str]:
@@ -138,6 +146,8 @@ def _expectation(detail: ErrorDetails, field: FieldInfo | None, node: Node) -> s
     if kind in _BOUND_ERRORS:
         bound = _BOUND_ERRORS[kind]
         return f"expected {_number(field)} of {_BOUNDS[bound]} {_number_text(context[bound])}"
+    if kind == "too_short":
+        return f"expected a list of at least {context['min_length']}"
     if kind in _EXPECTED:
         bounds = " and ".join(_bounds(field))
         return f"expected {_EXPECTED[kind]}{f' of {bounds}' if bounds else ''}"
