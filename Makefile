@@ -28,9 +28,17 @@ first_python = for python in $(PYTHONS); do \
 say = printf '\n==> %s\n' "$(1)"
 
 # $(call debian_install,PACKAGE) installs it as root on Debian; it fails elsewhere.
-debian_install = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+debian_install = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { $(call say,Installing the Debian package $(1)); apt-get update -qq \
-	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1); }
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1); }; }
+
+# $(call debian_unpack,PACKAGE) puts its programs into $(VENV)/debian; to install it would start its server.
+debian_unpack = { command -v apt-get >/dev/null \
+	  && { $(call say,Unpacking the Debian package $(1)); [ "$$(id -u)" != 0 ] || apt-get update -qq; } \
+	  && rm -rf build/debian && mkdir -p build/debian $(VENV)/debian \
+	  && (cd build/debian && apt-get -o APT::Sandbox::User=root download -qq $(1)) \
+	  && dpkg-deb --fsys-tarfile build/debian/$(1)_*.deb | tar -x -C $(VENV)/debian ./usr/bin \
+	  && rm -rf build/debian; }
 
 # An environment is whole when it has pip and its scripts point into this folder.
 whole_environment = { grep -qsF '$(CURDIR)/$(VENV)' $(BIN)/activate && $(BIN)/python -m pip --version >/dev/null 2>&1; }
@@ -75,6 +83,9 @@ type: $(STAMP) ## Check types; the first time takes a minute
 debian-tools:
 	@command -v openssl >/dev/null || $(call debian_install,openssl) \
 	|| echo 'make: openssl is missing, tests that need it are skipped; as root: apt-get install openssl'
+	@[ -x $(VENV)/debian/usr/bin/prometheus ] || { command -v prometheus && command -v promtool; } >/dev/null \
+	|| $(call debian_unpack,prometheus) \
+	|| echo 'make: prometheus is missing, tests of the alerts are skipped; as root: apt-get install prometheus'
 
 test: lint type debian-tools ## Check and test everything; what every change must pass
 	@$(call say,Tests: pytest)
