@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,12 @@ from sendledger.cli.timeline import Story, document, show
 from sendledger.store import ledger_rows, views
 
 PREFIX = re.compile(r"[0-9a-f]{4,32}")
+HIDDEN = b"[hidden]"
+_ADDRESS = re.compile(rb"[^\s<>()\"',;]+@[^\s<>()\"',;]+")
 Key = Annotated[
     str, typer.Argument(metavar="INTENT", help="An intent key, or its first digits (at least 4).")
 ]
-Who = Annotated[bool, typer.Option("--who", help="Also show the recipient and the destination.")]
+Who = Annotated[bool, typer.Option("--who", help="Also show the recipient, the destination, and replies in full.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,13 +55,32 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
         if len(found) > 1:
             raise UsageFault(f"several intent keys begin with {prefix}: give more digits")
         intent_id = found[0].intent_id
+        recipient = await views.load_recipient(connection, intent_id)
+        literals = await views.load_literals(connection, intent_id)
         return Story(
             intent=found[0],
             attempts=(await ledger_rows.load_attempts(connection, [intent_id])).get(intent_id, []),
             observations=(await ledger_rows.load_observations(connection, [intent_id])).get(
                 intent_id, []
             ),
-            literals=await views.load_literals(connection, intent_id),
-            who=await views.load_recipient(connection, intent_id) if who else None,
+            literals=literals if who else discreet(literals, recipient),
+            who=recipient if who else None,
             now=(await desk.database.server()).now,
         )
+
+
+def discreet(
+    literals: Mapping[int, bytes], recipient: tuple[str, str] | None
+) -> Mapping[int, bytes]:
+    """Take addresses and the recipient's local part out of replies: servers quote whom they refuse."""
+    patterns = [_ADDRESS]
+    if recipient is not None:
+        local = re.escape(recipient[1].rpartition("@")[0].encode())
+        patterns.append(re.compile(rb"(?<!\w)" + local + rb"(?!\w)", re.IGNORECASE))
+    return {seq: _hide(patterns, literal) for seq, literal in literals.items()}
+
+
+def _hide(patterns: list[re.Pattern[bytes]], literal: bytes) -> bytes:
+    for pattern in patterns:
+        literal = pattern.sub(HIDDEN, literal)
+    return literal
