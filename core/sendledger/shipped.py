@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["config"]
+Kind = Literal["config", "grafana"]
 
 
 def shipped(kind: Kind) -> Traversable:

@@ -14,10 +14,10 @@ STATUSES = tuple(str(word) for word in Status)
 TASK_KINDS = ("failed", "unknown", "contradicted", "held", "paused", "back-off", "commits-lost")
 """The kinds of operator task that the ledger admits."""
 
-REFUSALS = (Outcome.TRANSIENT, Outcome.PERMANENT)
+REFUSALS = frozenset({Outcome.TRANSIENT, Outcome.PERMANENT})
 MEANINGS = (
     *((str(outcome), NO_SCOPE) for outcome in Outcome if outcome not in REFUSALS),
-    *((str(outcome), str(scope)) for outcome in REFUSALS for scope in Scope),
+    *((str(outcome), str(scope)) for outcome in sorted(REFUSALS) for scope in Scope),
 )
 """Every (outcome, scope) that evidence can have: only a refusal is about something."""
 

@@ -14,7 +14,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from sendledger.metrics.labels import MEANINGS, NO_SCOPE, OTHER
+from sendledger.metrics.labels import MEANINGS, NO_SCOPE, OTHER, REFUSALS
 
 # One more series for each, and nobody asks when a counter was made.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -36,8 +36,9 @@ class ChannelMeter:
     unknown: Callable[[], None]
 
     def outcome(self, outcome: str, scope: str | None) -> None:
-        """Count a piece of evidence that is committed now."""
-        self.meanings.get((outcome, scope or NO_SCOPE), self.unknown)()
+        """Count a piece of evidence that is committed now; only of a refusal is *scope* kept."""
+        about = scope if scope is not None and outcome in REFUSALS else NO_SCOPE
+        self.meanings.get((outcome, about), self.unknown)()
 
 
 class Meters:

@@ -12,7 +12,7 @@ WITH RECURSIVE channels AS (
     WHERE c.channel IS NOT NULL
 ),
 edges AS (
-    SELECT array_agg(coalesce(%(now)s::timestamptz, now()) - %(grace)s - e.age ORDER BY e.n) AS at
+    SELECT array_agg(coalesce(%(now)s::timestamptz, now()) - %(grace)s::interval - e.age ORDER BY e.n) AS at
     FROM unnest(%(edges)s::interval []) WITH ORDINALITY AS e (age, n)
 )
 SELECT c.channel, w.awaits, g.age_group, g.rows, g.due_first, i.intent_key
@@ -24,7 +24,7 @@ CROSS JOIN LATERAL (
     FROM sendledger.delivery AS d
     WHERE d.channel = c.channel
         AND d.awaits = w.awaits
-        AND d.due_at < coalesce(%(now)s::timestamptz, now()) - %(grace)s
+        AND d.due_at < coalesce(%(now)s::timestamptz, now()) - %(grace)s::interval
     GROUP BY age_group
 ) AS g
 CROSS JOIN LATERAL (

@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (
     FROM sendledger.delivery AS d
     WHERE d.channel = c.channel
         AND d.awaits = w.awaits
-        AND d.due_at < coalesce(%(now)s::timestamptz, now()) - %(grace)s
+        AND d.due_at < coalesce(%(now)s::timestamptz, now()) - %(grace)s::interval
     ORDER BY d.due_at
     LIMIT 1
 ) AS o
