@@ -62,7 +62,7 @@ def test_no_source_root_is_a_package(folder: str) -> None:
     assert not (ROOT / folder / "__init__.py").exists()
 
 
-@pytest.mark.parametrize("folder", ["config", "migrations"])
+@pytest.mark.parametrize("folder", ["config", "grafana", "migrations"])
 def test_no_python_lies_where_the_wheel_maps_a_folder(folder: str) -> None:
     """The build backend refuses an editable installation with one there."""
     assert not list((ROOT / folder).glob("*.py"))
@@ -106,7 +106,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names in a wheel built from a checkout that also holds somebody's own settings."""
     checkout = tmp_path_factory.mktemp("checkout")
     for path in tracked(
-        "config", "core", "plugins", "migrations", "*.toml", "*.md", "LICENSE", ".gitignore"
+        "config",
+        "core",
+        "grafana",
+        "plugins",
+        "migrations",
+        "*.toml",
+        "*.md",
+        "LICENSE",
+        ".gitignore",
     ):
         target = checkout / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -123,9 +131,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         return set(archive.namelist())
 
 
-def test_every_configuration_file_is_in_the_wheel(wheel: set[str]) -> None:
-    shipped = {f"sendledger/_shipped/{name_of(path)}" for path in tracked("config")}
+def test_every_configuration_and_alert_file_is_in_the_wheel(wheel: set[str]) -> None:
+    shipped = {f"sendledger/_shipped/{name_of(path)}" for path in tracked("config", "grafana")}
     assert "sendledger/_shipped/config/example.yaml" in shipped
+    assert "sendledger/_shipped/grafana/alerts/sendledger.yaml" in shipped
     assert shipped <= wheel
 
 
@@ -137,7 +146,7 @@ def test_every_source_file_is_in_the_wheel(wheel: set[str]) -> None:
 
 
 def test_nobodys_own_settings_are_in_the_wheel(wheel: set[str]) -> None:
-    assert not [name for name in wheel if name.endswith("/sendledger.yaml")]
+    assert not [name for name in wheel if name.endswith("/config/sendledger.yaml")]
 
 
 def test_nothing_else_is_in_the_wheel(wheel: set[str]) -> None:
@@ -204,6 +213,8 @@ def test_every_command_that_is_written_exists_with_its_options(page: str, line: 
     command: Any = typer.main.get_command(app)
     words = line.split()[1:]
     while hasattr(command, "commands"):
+        if not words and command.invoke_without_command:
+            break
         word = words.pop(0) if words else "nothing"
         assert word in command.commands, f"{page}: {line}"
         command = command.commands[word]
