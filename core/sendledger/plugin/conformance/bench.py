@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import html
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,6 +34,9 @@ from sendledger.shipped import shipped
 
 CHANNEL = "under-test"
 CHECK_MAX = timedelta(seconds=60)
+SOON = timedelta(seconds=10)
+"""How long is waited for what comes by itself: a connection that closes, a place that is given back."""
+
 PATIENT = timedelta(seconds=20)
 """How long a channel waits for an answer that will come: longer than any busy machine takes."""
 
@@ -60,14 +63,7 @@ async def _within(check: Coroutine[Any, Any, None]) -> None:
     lost: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: lost.append(_described(context)))
-    limit = asyncio.timeout(CHECK_MAX.total_seconds())
-    try:
-        async with limit:
-            await check
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        pytest.fail(f"did not end within {CHECK_MAX.total_seconds():g} s")
+    await _limited(check, CHECK_MAX, f"did not end within {CHECK_MAX.total_seconds():g} s")
     assert not lost, "an exception was left to the event loop"
 
 
@@ -77,10 +73,26 @@ def _described(context: Mapping[str, Any]) -> str:
 
 async def until(condition: Callable[[], object], sentence: str) -> None:
     """Wait for *condition*; what never comes true fails the check with *sentence*."""
-    deadline = asyncio.get_running_loop().time() + 10
+    deadline = asyncio.get_running_loop().time() + SOON.total_seconds()
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, sentence
         await asyncio.sleep(0.01)
+
+
+async def soon(step: Awaitable[Any], sentence: str) -> None:
+    """Wait for *step*; what takes too long fails the check with *sentence*."""
+    await _limited(step, SOON, sentence)
+
+
+async def _limited(step: Awaitable[Any], within: timedelta, sentence: str) -> None:
+    limit = asyncio.timeout(within.total_seconds())
+    try:
+        async with limit:
+            await step
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        pytest.fail(sentence)
 
 
 # --- what is written -----------------------------------------------------------------------------
@@ -188,7 +200,8 @@ async def bench(rig: ChannelRig, *, answer_within: timedelta = PATIENT) -> Async
             yield Bench(rig=rig, peer=peer, host=host, port=host.channel(CHANNEL))
         finally:
             await host.aclose()
-        assert not host.faults, "the channel broke promises that the host had to make good"
+        broken = sorted({hook for _, hook in host.faults})
+        assert not broken, f"the host had to make good what broke in {', '.join(broken)}"
 
 
 def build(rig: ChannelRig, settings: Mapping[str, Any]) -> PluginHost:

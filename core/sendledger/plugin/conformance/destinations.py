@@ -30,7 +30,9 @@ class DestinationChecks:
         """No two people are taken for one."""
         async with bench(rig) as on:
             canonical = {on.port.destination(text).canonical for text in rig.good}
-            assert len(canonical) == len(rig.good) > 1, "good needs two different destinations"
+            assert len(canonical) == len(rig.good) > 1, (
+                "two destinations share one canonical spelling"
+            )
 
     @bounded
     async def test_what_is_no_destination_is_refused_without_being_quoted(
@@ -80,8 +82,11 @@ def _passes(on: Bench, text: str) -> str | None:
     try:
         return on.port.destination(text).address
     except DestinationRefused as refused:
-        assert REASON.fullmatch(refused.reason), "a reason is one lower-case word"
-        assert refused.remedy.strip(), "a refusal says what to write instead"
-        quoted = text.strip() and text.strip() in f"{refused} {refused!r} {refused.remedy}"
-        assert not quoted, "the refusal repeats the text"
+        _judge(refused, text.strip())
     return None
+
+
+def _judge(refusal: DestinationRefused, text: str) -> None:
+    assert REASON.fullmatch(refusal.reason), "a reason is one lower-case word"
+    assert refusal.remedy.strip(), "a refusal says what to write instead"
+    assert not text or text not in f"{refusal!r} {refusal.remedy}", "the refusal repeats the text"

@@ -64,8 +64,9 @@ class MeaningChecks:
         async with bench(rig, answer_within=patience) as on:
             on.play(reaction)
             found = on.port.classify(await on.hand_over())
-            assert found.outcome in MEANINGS[reaction].outcomes
-            assert found.scope in MEANINGS[reaction].scopes
+            meant = MEANINGS[reaction]
+            assert found.outcome in meant.outcomes, "that is not what the peer meant"
+            assert found.scope in meant.scopes, "that is not whom the peer meant"
             assert RULE.fullmatch(found.rule), "a rule is named by one lower-case word"
 
     @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ class MeaningChecks:
         async with bench(rig, answer_within=patience) as on:
             on.play(reaction)
             found = on.port.classify(await on.hand_over())
-            assert found.suppress is Suppress.NONE
-            assert not found.opt_out
+            suppressed = found.suppress is not Suppress.NONE or found.opt_out
+            assert not suppressed, "evidence that is not about the address suppresses it"
 
     @bounded
     async def test_meaning_depends_on_the_evidence_alone(self, rig: ChannelRig) -> None:
@@ -92,7 +93,8 @@ class MeaningChecks:
             first = on.port.classify(evidence)
             for strange in STRANGE:
                 on.port.classify(strange)
-            assert on.port.classify(evidence) == first
+            again = on.port.classify(evidence)
+            assert again == first, "the same evidence means something else"
 
     @pytest.mark.parametrize("number", range(len(STRANGE)))
     @bounded

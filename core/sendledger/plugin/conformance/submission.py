@@ -42,7 +42,8 @@ class SubmissionChecks:
         async with bench(rig) as on:
             evidence = await on.hand_over()
             assert evidence.handed_over, "accepted is handed over"
-            assert evidence.provider_reference == on.peer.taken[-1].reference
+            given = on.peer.taken[-1].reference
+            assert evidence.provider_reference == given, "the reference is not what the peer gave"
 
     @bounded
     async def test_two_submissions_on_one_session_keep_apart(self, rig: ChannelRig) -> None:
@@ -53,7 +54,8 @@ class SubmissionChecks:
             handed = [evidence for evidence in answers if evidence.handed_over]
             assert handed, "the first submission of a ready session was not handed over"
             references = [evidence.provider_reference for evidence in handed]
-            assert references == [taken.reference for taken in on.peer.taken]
+            given = [taken.reference for taken in on.peer.taken]
+            assert references == given, "an answer is not that to its own submission"
 
     @bounded
     async def test_submissions_side_by_side_keep_apart(self, rig: ChannelRig) -> None:
@@ -64,7 +66,10 @@ class SubmissionChecks:
             references = {taken.destinations: taken.reference for taken in on.peer.taken}
             assert len(on.peer.taken) == len(whom)
             for envelope, evidence in zip(whom, answers, strict=True):
-                assert evidence.provider_reference == references[envelope.destination,]
+                given = references[envelope.destination,]
+                assert evidence.provider_reference == given, (
+                    "an answer is not that to its own submission"
+                )
 
     @bounded
     async def test_a_cancelled_submission_ends_and_its_session_is_not_used_again(

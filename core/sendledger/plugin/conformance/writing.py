@@ -19,6 +19,7 @@ from sendledger.plugin.conformance.bench import (
 from sendledger.plugin.conformance.rig import ChannelRig
 
 INTRUDER = "intruder-4711"
+HALF_A_CHARACTER = f"\ud800{INTRUDER}"
 HOSTILE = (
     f"\r\nBcc: {INTRUDER}@elsewhere.test",
     f"\n{INTRUDER}: 1\n\n{INTRUDER}",
@@ -31,7 +32,7 @@ HOSTILE = (
     f"--{INTRUDER}--",
     f"{{{{name}}}}{INTRUDER}{{{{remark}}}}",
     f'"><script>{INTRUDER}</script>&amp;',
-    f"\ud800{INTRUDER}",
+    HALF_A_CHARACTER,
 )
 """Values that try to be more than a value: headers, commands, ends of messages, templates, half characters."""
 
@@ -45,7 +46,8 @@ class WritingChecks:
         async with bench(rig) as on:
             whom = on.addressee()
             first = rig.timeless(on.writer.write(whom))
-            assert rig.timeless(on.writer.write(whom)) == first
+            again = rig.timeless(on.writer.write(whom))
+            assert again == first, "the same message is written differently"
             other = build(rig, rig.settings(on.peer, answer_within=PATIENT)).channel(CHANNEL)
             written = other.prepare(content_of(rig, other)).write(whom)
             assert rig.timeless(written) == first, "another process writes another message"
@@ -86,8 +88,7 @@ async def _assert_harmless(on: Bench, variables: dict[str, str]) -> None:
     try:
         envelope = on.envelope(0, **variables)
     except ContentFault as fault:
-        assert fault.rule != "content.plugin-fault", "refuse it with a ContentFault of your own"
-        assert INTRUDER not in str(fault), "the refusal repeats the value"
+        _judge(fault)
         return
     tame = on.envelope(0)
     assert on.rig.structure(envelope.message) == on.rig.structure(tame.message), (
@@ -95,6 +96,12 @@ async def _assert_harmless(on: Bench, variables: dict[str, str]) -> None:
     )
     await on.hand_over(envelope)
     _assert_arrived(on, envelope, after=on_the_wire)
+
+
+def _judge(refusal: ContentFault) -> None:
+    own = refusal.rule != "content.plugin-fault"
+    assert own, "refuse it with a ContentFault of your own"
+    assert INTRUDER not in str(refusal), "the refusal repeats the value"
 
 
 def _assert_arrived(on: Bench, envelope: Envelope, after: int = 0) -> None:

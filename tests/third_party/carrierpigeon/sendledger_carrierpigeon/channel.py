@@ -127,7 +127,7 @@ class PigeonChannel:
         """Name the ring, then hand the note over."""
         assert isinstance(session, Wire), "a session of another channel"
         evidence = await ask(session, "ring", b"RING %b\n" % envelope.destination.encode("ascii"))
-        if evidence.reply_code is None or evidence.reply_code // 100 != 2:  # noqa: PLR2004 - 2yz
+        if evidence.reply_code is None or evidence.reply_code // 100 != 2:
             return evidence
         return await ask(session, "note", envelope.message)
 
@@ -139,7 +139,7 @@ class PigeonChannel:
             return None
         if evidence.stage == "greeting":
             return None  # before a ring is named nothing is about one, which the default knows
-        if evidence.reply_code // 100 == 4:  # noqa: PLR2004 - 4yz
+        if evidence.reply_code // 100 == 4:
             return Classification(
                 rule="pigeon.not-now", outcome=Outcome.TRANSIENT, retry_floor=RETRY_FLOOR
             )

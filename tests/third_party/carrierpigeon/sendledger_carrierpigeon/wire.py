@@ -23,7 +23,7 @@ class Reply:
     @property
     def positive(self) -> bool:
         """Whether the loft agreed."""
-        return self.code // 100 == 2  # noqa: PLR2004 - 2yz
+        return self.code // 100 == 2
 
 
 class WireBroken(Exception):  # noqa: N818 - a state of the connection
