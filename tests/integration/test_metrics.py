@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from acceptance.rig import Site, ended, found_site, people, relay_of, terminate, until
+from acceptance.rig import Site, ended, found_site, people, relay_of, terminate, until, working
 from sendledger.metrics.exporter import Exporter
 from sendledger.metrics.labels import TASK_KINDS
 from sendledger.metrics.serving import Address, AddressRefused, serving
@@ -167,6 +167,28 @@ async def test_a_database_that_was_never_there_is_told_by_the_age_alone() -> Non
     assert "oldest_overdue" not in text
 
 
+async def test_the_loops_read_on_after_a_failure(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sendledger.metrics.exporter.WATCH_S", 0.05)
+    site.select("ALTER TABLE sendledger.task RENAME TO elsewhere")
+    errors: list[str] = []
+
+    def failed() -> bool:
+        errors.append(capsys.readouterr().err)
+        return "metrics not read" in "".join(errors)
+
+    async with exporter_of(site.dsn) as (exporter, registry):
+        reading = asyncio.create_task(exporter.run())
+        await until(failed)
+        site.select("ALTER TABLE sendledger.elsewhere RENAME TO task")
+        await until(lambda: "sendledger_tasks_open" in generate_latest(registry).decode())
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    assert "".join(errors).count("metrics not read") == 1
+
+
 # --- the door ------------------------------------------------------------------------------------
 
 
@@ -257,6 +279,24 @@ def answers(text: str) -> float:
         for sample in family.samples
         if sample.name == "sendledger_outcomes_total"
     )
+
+
+async def test_a_handoff_that_a_dead_worker_left_is_counted_by_the_one_that_records_it(
+    site: Site,
+) -> None:
+    async with relay_of(site):
+        await site.planned({"s1": "parent1+stall-60@home.test"})
+        async with site.process("work"):
+            await until(lambda: site.row("s1").status == "submitting")
+        async with working(site) as worker:
+            await until(lambda: site.row("s1").status == "ambiguous")
+            labels = {"channel": "email", "outcome": "ambiguous", "scope": "none"}
+            await until(
+                lambda: (
+                    worker.meters.registry.get_sample_value("sendledger_outcomes_total", labels)
+                    == 1
+                )
+            )
 
 
 async def test_a_worker_does_not_start_when_its_metrics_have_no_place(site: Site) -> None:

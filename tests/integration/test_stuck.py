@@ -178,7 +178,8 @@ def test_tasks_are_listed_by_kind_with_what_to_do_and_closed_by_name(site: Site)
     assert "2 failed: " in text
     assert "1 unknown: ask the relay's log" in text
 
-    assert site.ask("tasks", "close", str(unknown)).out.startswith("closed: unknown")
+    closed = site.ask("tasks", "--config", str(site.config), "close", str(unknown))
+    assert closed.out == "closed: unknown, policy.unknown-handoff in batch:1\n"
     closed_by = site.select("SELECT closed_by FROM sendledger.task WHERE task_id = %s", unknown)
     assert closed_by == [(getpass.getuser(),)]
     assert {row["id"] for row in json.loads(site.ask("tasks", "--json").out)["tasks"]} == set(

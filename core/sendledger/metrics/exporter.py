@@ -15,7 +15,7 @@ from sendledger.metrics import readings
 from sendledger.metrics.families import age_families, counted_families, watched_families
 from sendledger.metrics.labels import Closed
 from sendledger.metrics.readings import Counted, Watched
-from sendledger.store.database import Database, DatabaseAway, DatabaseError
+from sendledger.store.database import Database
 
 WATCH_S = 5.0
 COUNT_S = 15.0
@@ -50,7 +50,7 @@ class Exporter(Collector):
             yield from counted_families(counted, self._channels)
 
     async def run(self) -> None:
-        """Read again and again until cancelled; a failure is logged once and read over."""
+        """Read again and again until cancelled; a failure is logged once and tried over."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_repeat("watch", self.watch, pause_s=lambda _: WATCH_S))
             tasks.create_task(_repeat("count", self.count, pause_s=count_pause_s))
@@ -83,8 +83,8 @@ async def _repeat(
             async with asyncio.timeout(READING_S_MAX):
                 await read()
             failing = False
-        except (DatabaseAway, DatabaseError, TimeoutError):
+        except Exception:  # counting must never end the worker; the age of the reading tells
             if not failing:
-                log.warning("metrics not read", stage=reading, exc_info=True)
+                log.exception("metrics not read", stage=reading)
             failing = True
         await asyncio.sleep(pause_s(time.monotonic() - began))

@@ -14,8 +14,12 @@ from socketserver import ThreadingTCPServer
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from sendledger.logs import get_logger
+
 PORT_MAX = 65535
 PATHS = ("/", "/metrics")
+
+log = get_logger(__name__)
 
 
 class AddressRefused(Exception):  # noqa: N818 - a refusal is the word for it
@@ -52,6 +56,10 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        """Log that a scrape failed, most often because its peer went away; others are answered."""
+        log.warning("scrape failed", exc_info=True)  # noqa: LOG014 - it is being handled
 
 
 class _ServerOnSix(_Server):
