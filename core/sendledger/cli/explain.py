@@ -72,11 +72,14 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
 def discreet(
     literals: Mapping[int, bytes], recipient: tuple[str, str] | None
 ) -> Mapping[int, bytes]:
-    """Take addresses and the recipient's local part out of replies: servers quote whom they refuse."""
+    """Take addresses and the recipient's own out of replies: servers quote whom they refuse.
+
+    Of an address the local part is enough to know somebody by; a number has none, and goes whole.
+    """
     patterns = [_ADDRESS]
     if recipient is not None:
-        local = re.escape(recipient[1].rpartition("@")[0].encode())
-        patterns.append(re.compile(rb"(?<!\w)" + local + rb"(?!\w)", re.IGNORECASE))
+        name = re.escape(recipient[1].rpartition("@")[0] or recipient[1]).encode()
+        patterns.append(re.compile(rb"(?<!\w)" + name + rb"(?!\w)", re.IGNORECASE))
     return {seq: _hide(patterns, literal) for seq, literal in literals.items()}
 
 

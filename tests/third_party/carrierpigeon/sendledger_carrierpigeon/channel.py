@@ -32,7 +32,6 @@ from sendledger_carrierpigeon.wire import Reply, Wire, WireBroken
 
 NOTE_MAX_BYTES = 500
 READY, NO_SUCH_RING, UNCARRIED, UNKNOWN_TO_THE_LOFT = 100, 510, 511, 530
-RETRY_FLOOR = timedelta(seconds=30)
 _RING = re.compile(r"[0-9]{4,15}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -141,7 +140,9 @@ class PigeonChannel:
             return None  # before a ring is named nothing is about one, which the default knows
         if evidence.reply_code // 100 == 4:
             return Classification(
-                rule="pigeon.not-now", outcome=Outcome.TRANSIENT, retry_floor=RETRY_FLOOR
+                rule="pigeon.not-now",
+                outcome=Outcome.TRANSIENT,
+                retry_floor=self._settings.again_after,
             )
         return MEANINGS.get(evidence.reply_code)
 

@@ -111,7 +111,7 @@ class Loft:
             command, _, rest = line.partition(b" ")
             if command == b"RING":
                 ring, reaction = rest.decode("ascii").strip(), self._turn()
-                self._answer_ring(writer, reaction)
+                self._answer_ring(writer, reaction, ring)
             elif command == b"NOTE" and ring:
                 await self._answer_note(writer, reaction, number, ring, line)
                 ring = ""
@@ -121,10 +121,10 @@ class Loft:
     def _turn(self) -> str:
         return self._script.popleft() if len(self._script) > 1 else self._script[0]
 
-    def _answer_ring(self, writer: asyncio.StreamWriter, reaction: str) -> None:
+    def _answer_ring(self, writer: asyncio.StreamWriter, reaction: str, ring: str) -> None:
         if reaction == "close":
             raise _Gone
-        self._say(writer, f"{reaction} no" if reaction.isdigit() else "200 GO")
+        self._say(writer, f"{reaction} not {ring}" if reaction.isdigit() else "200 GO")
 
     async def _answer_note(
         self, writer: asyncio.StreamWriter, reaction: str, number: int, ring: str, line: bytes

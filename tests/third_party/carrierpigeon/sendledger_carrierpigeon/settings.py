@@ -11,10 +11,14 @@ from sendledger.plugin import PositiveDuration, SettingsModel
 
 
 class PigeonSettings(SettingsModel):
-    """Where the loft is, how patient we are with it, and how many pigeons fly at once."""
+    """Where the loft is, how patient we are with it, and how many pigeons fly at once.
+
+    ``again_after`` is the earliest next attempt when the loft said *not now*.
+    """
 
     host: str
     port: Annotated[int, Field(ge=1, le=65_535)]
     loft: str = "loft"
     patience: PositiveDuration = timedelta(seconds=30)
+    again_after: PositiveDuration = timedelta(seconds=30)
     pigeons_max: Annotated[int, Field(ge=1, le=100)] = 4
