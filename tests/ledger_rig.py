@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
@@ -332,6 +333,16 @@ class Rig:
     async def rules(self, intent_id: int) -> list[str]:
         """Return the rules of the observations of one intent in ledger order."""
         return [row.rule for row in await self.observations(intent_id)]
+
+    async def until_somebody_waits(self) -> None:
+        """Return once a session on this database waits for a lock; ten seconds at most."""
+        waiting = (
+            "SELECT FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        async with asyncio.timeout(10):
+            while not await self.rows(waiting):
+                pass
 
     async def verify(self, *, rebuild: bool = False) -> list[Discrepancy]:
         """Return everything that is not as the ledger says."""

@@ -329,17 +329,10 @@ async def test_a_pause_waits_for_the_openings_under_way(rig: Rig) -> None:
     async with rig.database.transaction() as connection:
         await connection.execute(statement("hold_dispatch_open"), {"dispatch_lock": DISPATCH_LOCK})
         pause = asyncio.create_task(pausing.pause(rig.database, "all", actor="clerk"))
-        await until_waiting(rig, "advisory")
+        await rig.until_somebody_waits()
         assert not pause.done()
     assert await pause
     assert await rig.open(rig.opening(row, token)) == set()
-
-
-async def until_waiting(rig: Rig, lock_type: str) -> None:
-    waiting = "SELECT FROM pg_locks WHERE NOT granted AND locktype = %s"
-    async with asyncio.timeout(10):
-        while not await rig.rows(waiting, lock_type):
-            pass
 
 
 # --- an unknown COMMIT -----------------------------------------------------------------------

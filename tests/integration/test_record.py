@@ -13,6 +13,7 @@ import pytest
 
 import ledger_rig
 from ledger_rig import (
+    FAR_OFF,
     LONG_AGO,
     POLICY,
     Rig,
@@ -104,6 +105,15 @@ async def test_the_fast_path_leaves_alone_what_something_else_came_to_first(rig:
     assert await rig.folded(intent_id) == before
 
 
+async def test_the_fast_path_leaves_alone_what_was_barred_in_flight(rig: Rig) -> None:
+    [intent_id] = await rig.opened()
+    await rig.record(intent_id, decisions.expired(1))
+    assert await rig.stands(intent_id) == ("submitting", "result")
+    assert not await rig.record_fast(intent_id, 2, accepted(1))
+    await rig.record(intent_id, accepted(1))
+    assert await rig.rules(intent_id) == ["policy.expired", "default.2yz"]
+
+
 async def test_the_fast_path_takes_a_group_apart(rig: Rig) -> None:
     first, second, third = await rig.opened(3)
     await rig.record(second, lost_in_lease(1))
@@ -128,6 +138,15 @@ async def test_a_result_ends_the_claim(rig: Rig) -> None:
     for intent_id in (fast, slow):
         row = await rig.delivery(intent_id)
         assert (row["claim_token"], row["lease_until"], row["claims"]) == (None, None, 0)
+
+
+async def test_a_verdict_ends_the_claim_and_its_count(rig: Rig) -> None:
+    [intent_id] = await rig.plan()
+    await rig.claim()
+    await rig.record(intent_id, decisions.wait("quiet-hours", FAR_OFF))
+    row = await rig.delivery(intent_id)
+    assert (row["claim_token"], row["lease_until"], row["claims"]) == (None, None, 0)
+    assert (row["due_at"], row["wake_at"]) == (FAR_OFF, FAR_OFF)
 
 
 # --- repetition and order --------------------------------------------------------------------
@@ -316,6 +335,23 @@ async def test_recorders_with_overlapping_groups_do_not_deadlock(rig: Rig) -> No
         events = [row for row in await rig.observations(intent_id) if row.outcome]
         assert len(events) == 2
     assert await paused(rig) == ["channel:mail", "sender:mail/office"]
+
+
+async def test_rows_are_locked_in_key_order_wherever_they_lie(rig: Rig) -> None:
+    ids = await rig.opened(5)
+    for intent_id in ids[1::-1]:
+        # A rewritten row lies behind the others: where rows lie is not the order of their keys.
+        await rig.run("UPDATE sendledger.delivery SET claims = 1 WHERE intent_id = %s", intent_id)
+    async with rig.database.transaction() as connection:
+        held = "SELECT FROM sendledger.delivery WHERE intent_id = %s FOR UPDATE"
+        await connection.execute(held, [ids[2]])
+        brought = asyncio.create_task(entries_of(rig, *((i, accepted(1)) for i in ids[::-1])))
+        await rig.until_somebody_waits()
+        free = await rig.rows(
+            "SELECT intent_id FROM sendledger.delivery ORDER BY intent_id FOR UPDATE SKIP LOCKED"
+        )
+    await brought
+    assert [row["intent_id"] for row in free] == ids[3:]
 
 
 async def test_groups_in_other_orders_suppress_the_same_people_without_deadlock(rig: Rig) -> None:
