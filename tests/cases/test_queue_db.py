@@ -30,7 +30,7 @@ from ledger_rig import (
     delivered,
     proposing,
 )
-from pg_proxy import proxied, when
+from lost_commit import cut_at_commit
 from sendledger.journal.advance import Entry
 from sendledger.journal.open import find_opened
 from sendledger.ledger.findings import Finding
@@ -222,18 +222,6 @@ async def test_db_03_a_worker_that_slept_after_the_dot_is_heard_under_its_own_nu
 
 
 # --- db-04 -----------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def cut_at_commit(dsn: str, *, applied: bool) -> AsyncIterator[Database]:
-    """Lend a database whose first COMMIT is forwarded or not, and whose reply is lost either way."""
-    async with proxied(dsn) as proxy, Database(proxy.dsn, connections_max=3) as database:
-        if applied:
-            proxy.after = when("COMMIT")
-        else:
-            proxy.before = when("COMMIT")
-        yield database
-        assert proxy.cuts == 1
 
 
 @asynccontextmanager

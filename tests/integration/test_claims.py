@@ -13,13 +13,13 @@ import pytest
 
 import ledger_rig
 from ledger_rig import FAR_OFF, LEASE, LONG_AGO, Rig, accepted, fingerprint, refused
-from pg_proxy import proxied, when
+from lost_commit import cut_at_commit
 from sendledger.journal import scopes as pausing
 from sendledger.journal.open import find_opened, open_attempts
 from sendledger.ledger.words import Lane
 from sendledger.store import deliveries, scopes, side_effects
 from sendledger.store.attempts import DISPATCH_LOCK
-from sendledger.store.database import Database, DatabaseAway
+from sendledger.store.database import DatabaseAway
 from sendledger.store.deliveries import Claimed, ClaimRequest
 from sendledger.store.side_effects import NewSuppression
 from sendledger.store.statements import statement
@@ -82,10 +82,20 @@ async def test_a_claim_uses_its_index_before_and_after_the_table_was_analysed(bi
         if state == "analysed":
             await big.run("ANALYZE sendledger.delivery, sendledger.intent, sendledger.batch")
         async with big.database.connection() as connection:
-            cursor = await connection.execute(explain, request())
+            cursor = await connection.execute(explain, request(claim_max=500))
             plan = "\n".join(line for (line,) in await cursor.fetchall())
         assert "delivery_claim" in plan, state
         assert "Seq Scan on delivery" not in plan, state
+
+
+async def test_a_claim_passes_over_what_somebody_else_has_locked(rig: Rig) -> None:
+    locked, *others = await rig.plan(3)
+    async with rig.database.transaction() as connection:
+        held = "SELECT FROM sendledger.delivery WHERE intent_id = %s FOR UPDATE"
+        await connection.execute(held, [locked])
+        async with asyncio.timeout(10):
+            rows = await rig.claim(3)
+    assert sorted(row.intent_id for row, _ in rows) == others
 
 
 async def test_a_claim_takes_the_oldest_rows_first(rig: Rig) -> None:
@@ -344,14 +354,9 @@ async def test_an_opening_whose_commit_is_unknown_is_read_again(
 ) -> None:
     row, token = await claimed(rig)
     opening = rig.opening(row, token)
-    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
-        if applied:
-            proxy.after = when("COMMIT")
-        else:
-            proxy.before = when("COMMIT")
+    async with cut_at_commit(shared_database, applied=applied) as through:
         with pytest.raises(DatabaseAway):
             await open_attempts(through, [opening], rig.terms)
-        assert proxy.cuts == 1
         assert await find_opened(through, [opening]) == ({row.intent_id} if applied else set())
     assert len(await rig.attempts(row.intent_id)) == applied
 
@@ -360,8 +365,7 @@ async def test_an_opening_tried_again_after_an_unknown_commit_makes_no_second_at
     rig: Rig, shared_database: str
 ) -> None:
     row, token = await claimed(rig)
-    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
-        proxy.after = when("COMMIT")
+    async with cut_at_commit(shared_database, applied=True) as through:
         lost = Rig(database=through, recorder=rig.recorder)
         with pytest.raises(DatabaseAway):
             await lost.open(rig.opening(row, token))
@@ -380,11 +384,7 @@ async def test_a_result_whose_commit_is_unknown_is_recorded_once(
     rig: Rig, shared_database: str, applied: bool
 ) -> None:
     [intent_id] = await rig.opened()
-    async with proxied(shared_database) as proxy, Database(proxy.dsn, connections_max=2) as through:
-        if applied:
-            proxy.after = when("COMMIT")
-        else:
-            proxy.before = when("COMMIT")
+    async with cut_at_commit(shared_database, applied=applied) as through:
         lost = Rig(database=through, recorder=replace(rig.recorder, database=through))
         with pytest.raises(DatabaseAway):
             await lost.record(intent_id, accepted(1))

@@ -102,7 +102,7 @@ def seen(delivery: Delivery) -> tuple[object, ...]:
 
 
 @given(origins, histories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_fold_agrees_with_the_second_opinion_on_every_prefix(
     origin: Origin, rows: list[Row]
 ) -> None:
