@@ -149,6 +149,7 @@ MOVES = [
     move("13", SUBMITTING, [refused(1, final=True)], F),
     move("13-message", SUBMITTING, [refused(1, final=True, scope=Scope.MESSAGE)], F),
     move("14", SUBMITTING, [refused(1, final=True, opt_out=True)], X),
+    move("14-only-for-good", SUBMITTING, [refused(1, opt_out=True), refused(1, final=True)], F),
     move("15", SUBMITTING, [unknown(1)], A, EVIDENCE, at(110)),
     move("16", SUBMITTING, [lost(1)], A, EVIDENCE, at(110)),
     move("17-accepted", [*SUBMITTING, accepted(1)], [accepted(1)], U, EVIDENCE, at(1010)),
