@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from sendledger.ledger.limits import Limits, fitting
+from sendledger.ledger.limits import Limits, fit
 from sendledger.store import attempts
 from sendledger.store import limits as limiting
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """Intent ids: those that may go to a sender, and those for which a limit left no room."""
+
+    opened: set[int]
+    domain_full: set[int] = field(default_factory=set)
+    channel_full: set[int] = field(default_factory=set)
 
 
 async def open_attempts(database: Database, openings: Sequence[Opening], terms: Terms) -> set[int]:
@@ -23,19 +33,19 @@ async def open_attempts(database: Database, openings: Sequence[Opening], terms: 
 
 async def open_within(
     database: Database, channel: str, openings: Sequence[Opening], terms: Terms, limits: Limits
-) -> tuple[set[int], set[int]]:
-    """As :func:`open_attempts`, with at most as many open at once as *limits* allow, over all workers.
-
-    Returns (opened, full): intent ids that may go, and those for which there was no room.
-    """
+) -> Opened:
+    """As :func:`open_attempts`, with at most as many open at once as *limits* allow, over all workers."""
     async with database.transaction() as connection:
         await limiting.hold_channel(connection, channel)
         open_now = await limiting.count_open(connection, channel)
         wanted = [(opening, opening.domain_key) for opening in openings]
-        fits = fitting(wanted, open_now, limits)
-        opened = await attempts.open_in(connection, fits, terms) if fits else set()
-    full = {opening.intent_id for opening in openings} - {opening.intent_id for opening in fits}
-    return opened, full
+        found = fit(wanted, open_now, limits)
+        opened = await attempts.open_in(connection, found.fits, terms) if found.fits else set()
+    return Opened(
+        opened=opened,
+        domain_full={opening.intent_id for opening in found.domain_full},
+        channel_full={opening.intent_id for opening in found.channel_full},
+    )
 
 
 async def find_opened(database: Database, openings: Sequence[Opening]) -> set[int]:

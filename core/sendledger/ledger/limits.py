@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Row = TypeVar("Row")
 
@@ -37,21 +37,36 @@ def burst(per_second: float) -> int:
     return max(1, int(per_second / 5))
 
 
-def fitting(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit(Generic[Row]):
+    """Which rows may open, for which their domain is full, and for which the whole channel is."""
+
+    fits: Sequence[Row]
+    domain_full: Sequence[Row]
+    channel_full: Sequence[Row]
+
+
+def fit(
     wanted: Sequence[tuple[Row, bytes | None]], open_now: Mapping[bytes | None, int], limits: Limits
-) -> list[Row]:
-    """Return those of *wanted*, (row, domain key), that fit beside what is open, in their order."""
+) -> Fit[Row]:
+    """Return what of *wanted*, (row, domain key), fits beside what is open, in their order."""
     domains = dict(open_now)
     total = sum(domains.values())
     fits: list[Row] = []
+    domain_full: list[Row] = []
+    channel_full: list[Row] = []
     for row, domain in wanted:
         if limits.in_flight is not None and total >= limits.in_flight:
-            break
-        held = domains.get(domain, 0)
-        bound = limits.domain_in_flight if domain is not None else None
-        if bound is not None and held >= bound:
-            continue
-        domains[domain] = held + 1
-        total += 1
-        fits.append(row)
-    return fits
+            channel_full.append(row)
+        elif _is_full(domain, domains, limits):
+            domain_full.append(row)
+        else:
+            domains[domain] = domains.get(domain, 0) + 1
+            total += 1
+            fits.append(row)
+    return Fit(fits=fits, domain_full=domain_full, channel_full=channel_full)
+
+
+def _is_full(domain: bytes | None, open_now: Mapping[bytes | None, int], limits: Limits) -> bool:
+    bound = limits.domain_in_flight
+    return bound is not None and domain is not None and open_now.get(domain, 0) >= bound

@@ -32,10 +32,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """What was dealt: the rest should come again from ``again_at`` on, one ``step`` after the other."""
+    """What was dealt: the rest should come again from ``again_at`` on, one ``step`` after the other.
+
+    ``next_at`` is when the turn after those is free.
+    """
 
     scope_key: str
     granted: int
+    next_at: datetime
     again_at: datetime
     step: timedelta
 
@@ -48,7 +52,17 @@ async def take_turns(
     With *queueing* the rows left over are lined up behind those told earlier, at most *horizon* away.
     """
     ordered = sorted(asks, key=lambda ask: ask.scope_key)
-    wanted = columns(Ask, ordered)
+    dealt: dict[str, Turns] = {}
+    # A scope that another worker made meanwhile is not seen by this statement, only by the next.
+    while missing := [ask for ask in ordered if ask.scope_key not in dealt]:
+        dealt |= await _take(connection, missing, horizon=horizon, queueing=queueing)
+    return dealt
+
+
+async def _take(
+    connection: Connection, asks: Sequence[Ask], *, horizon: timedelta, queueing: bool
+) -> dict[str, Turns]:
+    wanted = columns(Ask, asks)
     parameters = {
         "scope_keys": wanted["scope_key"],
         "wanted": wanted["wanted"],
@@ -63,10 +77,14 @@ async def take_turns(
 
 
 async def return_turns(connection: Connection, turns: Turns, unused: int) -> None:
-    """Give *unused* turns back."""
-    await connection.execute(
-        _RETURN_TURNS, {"scope_key": turns.scope_key, "turns": unused, "step": turns.step}
-    )
+    """Give *unused* turns back, unless others took turns since; then they are lost, a moment's worth."""
+    parameters = {
+        "scope_key": turns.scope_key,
+        "turns": unused,
+        "step": turns.step,
+        "next_at": turns.next_at,
+    }
+    await connection.execute(_RETURN_TURNS, parameters)
 
 
 async def hold_channel(connection: Connection, channel: str) -> None:

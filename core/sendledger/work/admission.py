@@ -41,13 +41,13 @@ class Admission:
         self._shop, self._channel = shop, channel
         self._leases, self._recording, self._progress = leases, recording, progress
         self._port: ChannelPort = shop.host.channel(channel.name)
-        self._turns = TurnTaking(channel.name, channel.limits)
+        self._turns = TurnTaking(shop.database, channel.name, channel.limits)
         self._writers = Writers(shop.database, shop.compile_content)
 
     async def admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
         """Return the rows that may be handed over now."""
-        going = await self._sift(rows, token)
-        asked, stopped = split(going, self._channel.policy)
+        asked, stopped = split(await self._sift_senders(rows, token), self._channel.policy)
+        asked = await self._sift_domains(asked, token)
         verdicts = await self._shop.host.authorize(
             [candidate_of(row, self._channel.name) for row in asked]
         )
@@ -70,18 +70,25 @@ class Admission:
         """Give claims back; when that fails, their lease ends by itself and they are free again."""
         await self._postpone([(*claim, wake_at) for claim in claims])
 
-    async def _sift(self, rows: Sequence[Claimed], token: UUID) -> list[Claimed]:
-        """Give back what a closed sender or a destination domain's rate keeps from going now."""
+    async def _sift_senders(self, rows: Sequence[Claimed], token: UUID) -> list[Claimed]:
+        """Give back the rows of a sender that backs off."""
         later = [(row, row.closed_until) for row in rows if row.closed_until is not None]
-        rows = [row for row in rows if row.closed_until is None]
-        if self._turns.limits_domains:
-            async with self._shop.database.connection() as connection:
-                rows, waiting = await self._turns.sift(connection, rows)
-            later += waiting
+        await self._put_off(later, token)
+        return [row for row in rows if row.closed_until is None]
+
+    async def _sift_domains(self, rows: Sequence[Claimed], token: UUID) -> list[Claimed]:
+        """Give back what a destination domain's rate keeps from going now.
+
+        Only of rows that core itself does not stop: those of a paused batch are held when first met.
+        """
+        going, later = await self._turns.sift(rows)
+        await self._put_off(later, token)
+        return going
+
+    async def _put_off(self, later: Sequence[tuple[Claimed, datetime]], token: UUID) -> None:
         await self._postpone([(row.intent_id, token, wake_at) for row, wake_at in later])
         for _ in later:
             self._leases.done(token)
-        return list(rows)
 
     async def _postpone(self, claims: Sequence[tuple[int, UUID, datetime | None]]) -> None:
         if not claims:

@@ -35,6 +35,11 @@ class ChannelWork:
     slots: int
     limits: Limits = NO_LIMITS
 
+    @property
+    def slots_useful(self) -> int:
+        """How many slots can be busy at once: more than the channel's attempts in flight only wait."""
+        return min(self.slots, self.limits.in_flight or self.slots)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:

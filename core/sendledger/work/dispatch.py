@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sendledger.ledger.evidence import Evidence
@@ -23,7 +23,8 @@ from sendledger.work.context import ChannelWork, Workshop
 from sendledger.work.handoff import Handoffs, Recorded, Returned
 from sendledger.work.lanes import LaneQueue
 from sendledger.work.leases import Leases
-from sendledger.work.opening import Openings
+from sendledger.work.lineup import LineUp
+from sendledger.work.opening import Answer, Openings
 from sendledger.work.progress import Progress
 from sendledger.work.ready import Ready
 from sendledger.work.recording import Recording
@@ -63,9 +64,11 @@ class Dispatch:
         self._admission = Admission(
             shop, channel, leases=leases, recording=recording, progress=progress
         )
-        self._turns = TurnTaking(channel.name, channel.limits)
+        self._turns = TurnTaking(shop.database, channel.name, channel.limits)
         self._resume_in: timedelta | None = None
+        self._line = LineUp(channel.limits)
         self._queue = LaneQueue()
+        self._more: set[Lane] = set()
         self._busy = 0
         self._woken = asyncio.Event()
 
@@ -95,7 +98,8 @@ class Dispatch:
         """Work the queue until told to stop, then finish what is in flight."""
         async with asyncio.TaskGroup() as tasks:
             openings = tasks.create_task(self._openings.groups.run())
-            slots = [tasks.create_task(self._slot()) for _ in range(self._channel.slots)]
+            useful = range(self._channel.slots_useful)
+            slots = [tasks.create_task(self._slot(stop)) for _ in useful]
             stopper = tasks.create_task(self._wake_at_stop(stop))
             await self._claim_until(stop)
             await self._give_back_queue()
@@ -131,39 +135,40 @@ class Dispatch:
 
     async def _claim_once(self) -> bool:
         """Claim what there is room for; returns whether there may be more to claim at once."""
+        self._resume_in = None
         probing = await self._closing.probing()
         if probing is None:
             return False
-        more = False
-        for lane in Lane:
-            wanted = min(1, self._room(lane)) if probing else self._room(lane)
-            if not wanted:
-                continue
-            token, rows, full = await self._claim(lane, wanted, probing=probing)
-            for ready in await self._admit(rows, token):
-                self._queue.put(ready)
-            if probing and rows:
-                return False
-            more |= full
-        return more and bool(self._room(Lane.BULK))
+        rooms = {lane: self._room(lane) for lane in Lane}
+        wanted = sum(rooms.values())
+        allowance = await self._turns.allow(min(1, wanted) if probing else wanted)
+        going = 0
+        for lane, room in rooms.items():
+            going += await self._claim(lane, min(room, allowance.rows - going), probing=probing)
+        await self._turns.settle(allowance, going)
+        if not allowance.left(going):
+            self._resume_in = self._turns.rest
+            return False
+        return not probing and self._wants_more()
 
-    async def _claim(
-        self, lane: Lane, wanted: int, *, probing: bool
-    ) -> tuple[UUID, list[Claimed], bool]:
-        """Claim within the channel's rate; returns whether as many came as there was room for."""
+    async def _claim(self, lane: Lane, wanted: int, *, probing: bool) -> int:
+        """Claim and admit up to *wanted* rows; returns how many are going to a slot."""
+        if not wanted:
+            return 0
+        began = time.monotonic()
         async with self._shop.database.connection() as connection:
-            allowance = await self._turns.allow(connection, wanted)
-            self._resume_in = allowance.wait
-            if not allowance.rows:
-                return self._shop.new_token(), [], False
-            began = time.monotonic()
-            token, rows = await self._claiming.claim(
-                connection, lane, allowance.rows, probing=probing
-            )
-            self._meter.claimed(time.monotonic() - began)
-            await self._turns.settle(connection, allowance, len(rows))
+            token, rows = await self._claiming.claim(connection, lane, wanted, probing=probing)
+        self._meter.claimed(time.monotonic() - began)
         self._progress.claimed += len(rows)
-        return token, rows, len(rows) == wanted
+        (self._more.add if len(rows) == wanted else self._more.discard)(lane)
+        going = await self._admit(rows, token)
+        for ready in going:
+            self._queue.put(ready)
+        return len(going)
+
+    def _wants_more(self) -> bool:
+        """Whether a lane that had more rows than were claimed has room for them now."""
+        return any(self._room(lane) for lane in self._more)
 
     async def _admit(self, rows: Sequence[Claimed], token: UUID) -> list[Ready]:
         try:
@@ -175,46 +180,59 @@ class Dispatch:
 
     def _room(self, lane: Lane) -> int:
         """Return how many rows of *lane* to claim: none until half its share of the queue is taken."""
-        share = 2 * self._channel.slots
+        share = self._turns.queue_max(2 * self._channel.slots_useful)
         waiting = self._queue.waiting(lane)
         return 0 if waiting > share // 2 else min(self._shop.rhythm.claim_max, share - waiting)
 
     # --- slots -------------------------------------------------------------------------------
 
-    async def _slot(self) -> None:
+    async def _slot(self, stop: Stop) -> None:
         while (ready := await self._queue.get()) is not None:
             self._busy += 1
+            rest: timedelta | None = None
             try:
-                await self._take(ready)
+                rest = await self._take(ready)
             except Exception:  # the lease ends by itself, and recovery finds what was open
                 log.exception("handoff failed", intent_id=ready.claimed.intent_id)
             finally:
                 self._busy -= 1
                 self._leases.done(ready.claim_token)
-            if self._room(Lane.BULK):
+            if self._wants_more():
                 self.wake()
+            if rest is not None:
+                await stop.stopped(within=rest)
 
-    async def _take(self, ready: Ready) -> None:
+    async def _take(self, ready: Ready) -> timedelta | None:
+        """Hand one row over, or give it back; returns how long the slot rests when all are taken."""
         claim = (ready.claimed.intent_id, ready.claim_token)
         if self._closing.shut:
             await self._admission.give_back([claim])
-            return
+            return None
+        began = time.monotonic()
         match await self._handoffs.hand_over(ready):
             case Recorded(evidence=Evidence() as evidence, meaning=meaning) if meaning:
+                self._line.lasted(timedelta(seconds=time.monotonic() - began))
                 if meaning.outcome in {Outcome.ACCEPTED, Outcome.DELIVERED}:
                     await self._closing.success()
                 else:
                     await self._closing.fault(ready.claimed.intent_id, meaning, evidence)
-            case Returned(evidence=Evidence() as evidence):
-                await self._no_session(ready, evidence)
-                wake_at = self._closing.not_before(ready.claimed)
+            case Returned() as returned:
+                wake_at = await self._wake_at(ready, returned)
                 await self._admission.give_back([claim], wake_at=wake_at)
-            case Returned(full=full):
-                pause = self._shop.rhythm.poll * self._shop.chance()
-                wake_at = ready.claimed.claimed_at + pause if full else None
-                await self._admission.give_back([claim], wake_at=wake_at)
+                if returned.answer is Answer.CHANNEL_FULL:
+                    return self._line.rest(self._shop.rhythm.poll, self._shop.chance())
             case Recorded():
                 pass
+        return None
+
+    async def _wake_at(self, ready: Ready, returned: Returned) -> datetime | None:
+        """Return from when on a row that opened nothing may be claimed again; None: at once."""
+        if returned.evidence is not None:
+            await self._no_session(ready, returned.evidence)
+            return self._closing.not_before(ready.claimed)
+        if returned.answer is Answer.DOMAIN_FULL:
+            return self._line.again_at(ready.claimed)
+        return None
 
     async def _no_session(self, ready: Ready, evidence: Evidence) -> None:
         meaning = self._port.classify(evidence)

@@ -34,11 +34,11 @@ NOT_BEGUN_MEANS = Classification(
 class Returned:
     """The row goes back to the queue: nothing was opened.
 
-    ``evidence`` says why no session was had, ``full`` that a limit left no room.
+    ``evidence`` says why no session was had, ``answer`` why there was no opening.
     """
 
     evidence: Evidence | None = None
-    full: bool = False
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Handoffs:
             began = time.monotonic()
             answer = await self._open(ready)
             if answer is not Answer.OPENED:
-                return Returned(full=answer is Answer.FULL)
+                return Returned(answer=answer)
             self._progress.opened()
             # The opening was checked against the lease; time may have passed since (a paused process).
             late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from enum import Enum
 
-from sendledger.journal.open import find_opened, open_attempts, open_within
+from sendledger.journal.open import Opened, find_opened, open_attempts, open_within
 from sendledger.metrics.meters import Meters
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database, DatabaseAway, DatabaseError
@@ -20,12 +20,13 @@ _PAUSE_S = 0.25
 class Answer(Enum):
     """What became of an opening. Only ``OPENED`` lets anything go to a sender.
 
-    ``REFUSED``: claim, lease, deadline, a pause or a suppression said no. ``FULL``: a limit did.
+    ``REFUSED``: claim, lease, deadline, a pause or a suppression said no. The others: a limit did.
     """
 
     OPENED = "opened"
     REFUSED = "refused"
-    FULL = "full"
+    DOMAIN_FULL = "domain full"
+    CHANNEL_FULL = "channel full"
 
 
 class Openings:
@@ -41,24 +42,23 @@ class Openings:
         )
 
     async def _commit(self, openings: Sequence[Opening]) -> list[Answer]:
-        full: set[int] = set()
         try:
-            opened, full = await self._open(openings)
+            found = await self._open(openings)
         except DatabaseAway:
-            opened = await self._reread(openings)
+            found = Opened(opened=await self._reread(openings))
         except DatabaseError:
             if len(openings) == 1:
                 raise
             return [(await self._alone(opening)) for opening in openings]
-        return [_answer(opening.intent_id, opened, full) for opening in openings]
+        return [_answer(opening.intent_id, found) for opening in openings]
 
-    async def _open(self, openings: Sequence[Opening]) -> tuple[set[int], set[int]]:
+    async def _open(self, openings: Sequence[Opening]) -> Opened:
         limits = self._channel.limits
         if limits.bounds_flight:
             return await open_within(
                 self._database, self._channel.name, openings, self._terms, limits
             )
-        return await open_attempts(self._database, openings, self._terms), set()
+        return Opened(opened=await open_attempts(self._database, openings, self._terms))
 
     async def _alone(self, opening: Opening) -> Answer:
         try:
@@ -79,7 +79,9 @@ class Openings:
         return set()
 
 
-def _answer(intent_id: int, opened: set[int], full: set[int]) -> Answer:
-    if intent_id in opened:
+def _answer(intent_id: int, found: Opened) -> Answer:
+    if intent_id in found.opened:
         return Answer.OPENED
-    return Answer.FULL if intent_id in full else Answer.REFUSED
+    if intent_id in found.channel_full:
+        return Answer.CHANNEL_FULL
+    return Answer.DOMAIN_FULL if intent_id in found.domain_full else Answer.REFUSED

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sendledger.ledger.limits import Limits, burst, interval_us
 from sendledger.store import limits as store
-from sendledger.store.database import Connection
+from sendledger.store.database import Database
 from sendledger.store.deliveries import Claimed
 from sendledger.store.limits import Ask, Turns
 
@@ -21,47 +21,57 @@ Postponed = list[tuple[Claimed, datetime]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """How many rows may be claimed now, the turns they use, and how long until the next is free."""
+    """How many rows may go now, and the turns they use."""
 
     rows: int
     turns: Turns | None = None
 
-    @property
-    def wait(self) -> timedelta | None:
-        """Return how long to rest before asking again; None when nothing limits."""
-        return None if self.turns is None else self.turns.step
+    def left(self, going: int) -> bool:
+        """Whether more may go at once when *going* do."""
+        return self.turns is None or going < self.rows
 
 
 class TurnTaking:
     """The rate limits of one channel."""
 
-    def __init__(self, channel: str, limits: Limits) -> None:
-        self._channel, self._limits = channel, limits
+    def __init__(self, database: Database, channel: str, limits: Limits) -> None:
+        self._database, self._channel, self._limits = database, channel, limits
 
     @property
-    def limits_domains(self) -> bool:
-        """Whether destination domains have a rate."""
-        return self._limits.domain_per_second is not None
-
-    async def allow(self, connection: Connection, wanted: int) -> Allowance:
-        """Take up to *wanted* turns of the channel."""
+    def rest(self) -> timedelta | None:
+        """How long to rest once the turns are used up: until half a burst is free; None without a rate."""
         rate = self._limits.per_second
         if rate is None:
+            return None
+        return timedelta(microseconds=interval_us(rate)) * max(1, burst(rate) // 2)
+
+    def queue_max(self, rows: int) -> int:
+        """Return how many rows may wait for a slot instead of *rows*: with a rate, no more than a burst.
+
+        Whatever waits goes as soon as there is a slot, however long ago its turn was.
+        """
+        rate = self._limits.per_second
+        return rows if rate is None else min(rows, burst(rate))
+
+    async def allow(self, wanted: int) -> Allowance:
+        """Take up to *wanted* turns of the channel."""
+        rate = self._limits.per_second
+        if rate is None or not wanted:
             return Allowance(rows=wanted)
         ask = _ask(f"channel:{self._channel}", wanted, rate)
-        dealt = await store.take_turns(connection, [ask], horizon=HORIZON, queueing=False)
+        async with self._database.connection() as connection:
+            dealt = await store.take_turns(connection, [ask], horizon=HORIZON, queueing=False)
         turns = dealt[ask.scope_key]
         return Allowance(rows=turns.granted, turns=turns)
 
-    async def settle(self, connection: Connection, allowance: Allowance, claimed: int) -> None:
-        """Give back the turns for which no row was due."""
-        unused = allowance.rows - claimed
+    async def settle(self, allowance: Allowance, going: int) -> None:
+        """Give back the turns that no row uses: none was due, or what was due may not go."""
+        unused = allowance.rows - going
         if allowance.turns is not None and unused > 0:
-            await store.return_turns(connection, allowance.turns, unused)
+            async with self._database.connection() as connection:
+                await store.return_turns(connection, allowance.turns, unused)
 
-    async def sift(
-        self, connection: Connection, rows: Sequence[Claimed]
-    ) -> tuple[list[Claimed], Postponed]:
+    async def sift(self, rows: Sequence[Claimed]) -> tuple[list[Claimed], Postponed]:
         """Separate rows whose domain has a turn from those that come again, each with its instant."""
         rate = self._limits.domain_per_second
         if rate is None or not rows:
@@ -72,7 +82,8 @@ class TurnTaking:
             if row.domain_key is not None:
                 domains[f"domain:{self._channel}/{row.domain_key.hex()}"].append(row)
         asks = [_ask(scope_key, len(found), rate) for scope_key, found in domains.items()]
-        dealt = await store.take_turns(connection, asks, horizon=HORIZON, queueing=True)
+        async with self._database.connection() as connection:
+            dealt = await store.take_turns(connection, asks, horizon=HORIZON, queueing=True)
         later: Postponed = []
         for scope_key, found in domains.items():
             turns = dealt[scope_key]

@@ -60,4 +60,4 @@ moved AS (
     FROM told AS o
     WHERE t.scope_key = o.scope_key
 )
-SELECT o.scope_key, o.granted, o.again_at, o.step FROM told AS o ORDER BY o.scope_key
+SELECT o.scope_key, o.granted, o.next_at, o.again_at, o.step FROM told AS o ORDER BY o.scope_key
