@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,11 +22,15 @@ from sendledger.ledger.findings import Finding, result_of
 from sendledger.ledger.identity import keyed
 from sendledger.ledger.policy import Policy
 from sendledger.ledger.words import Lane, Outcome, Scope, Source, Suppress
+from sendledger.metrics.meters import Meters
+from sendledger.plugin.host import PluginHost
 from sendledger.store import deliveries, ledger_rows, planning
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database
 from sendledger.store.deliveries import Claimed, ClaimRequest
 from sendledger.store.planning import BatchRow, NewBatch, NewIntent
+from sendledger.work.recording import Recording
+from sendledger.work.stopping import Stop
 
 SEAL_KEY = bytes(range(32))
 IDENTITY_KEY = bytes(reversed(range(32)))
@@ -366,6 +370,19 @@ async def lend(
         rig = Rig(database=database, recorder=recorder)
         await rig.clear()
         yield rig
+
+
+@asynccontextmanager
+async def recording(recorder: Recorder) -> AsyncIterator[Recording]:
+    """Lend what a worker records through, running meanwhile."""
+    host = PluginHost()
+    host.seal()
+    recording = Recording(recorder, host, Stop(), Meters(["mail"]))
+    task = asyncio.create_task(recording.run())
+    yield recording
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def scope_keys(*, report: str = "spring", channel: str = "mail") -> list[str]:

@@ -37,7 +37,6 @@ from sendledger.ledger.findings import Finding
 from sendledger.ledger.identity import keyed
 from sendledger.ledger.words import Lane
 from sendledger.metrics.meters import Meters
-from sendledger.plugin.host import PluginHost
 from sendledger.settings.model import WorkerSettings
 from sendledger.store import deliveries, planning, views
 from sendledger.store.database import Database, DatabaseAway
@@ -46,8 +45,6 @@ from sendledger.store.planning import NewIntent
 from sendledger.work.context import ChannelWork
 from sendledger.work.opening import Answer, Openings
 from sendledger.work.proposals import lost
-from sendledger.work.recording import Recording
-from sendledger.work.stopping import Stop
 
 HERE = Path(__file__).parent
 ALTERNATIVES = yaml.safe_load((HERE / "alternatives.yaml").read_text())
@@ -272,18 +269,11 @@ async def test_db_04_evidence_is_recorded_once_and_nobody_sees_an_error(
     [intent_id] = await rig.opened()
     async with cut_at_commit(shared_database, applied=applied) as database:
         recorder = replace(rig.recorder, database=database)
-        recording = Recording(recorder, sealed_host(), Stop(), Meters(["mail"]))
-        async with running(recording.run):
+        async with ledger_rig.recording(recorder) as recording:
             entry = Entry(intent_id=intent_id, propose=proposing(finding))
             await recording.result(intent_id, 1, finding, entry)
     assert await rig.rules(intent_id) == ["default.2yz"]
     assert (await rig.delivery(intent_id))["seq"] == 2
-
-
-def sealed_host() -> PluginHost:
-    host = PluginHost()
-    host.seal()
-    return host
 
 
 @APPLIED

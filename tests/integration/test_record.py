@@ -304,6 +304,37 @@ async def test_a_wait_beyond_the_calendar_is_stored_as_ten_years(rig: Rig) -> No
     assert due == done.locked.now + timedelta(days=3650)
 
 
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in-company"])
+async def test_a_member_that_the_ledger_refuses_stops_nobody(rig: Rig, alone: bool) -> None:
+    """An acceptance with a scope breaks a constraint; no channel of ours can bring one."""
+    bad, *others = await rig.opened(1 if alone else 4)
+    impossible = replace(accepted(1), scope=Scope.SENDER)
+    async with ledger_rig.recording(rig.recorder) as recording:
+        await asyncio.gather(
+            recording.entries.add(Entry(intent_id=bad, propose=proposing(impossible))),
+            *(
+                recording.entries.add(Entry(intent_id=i, propose=proposing(accepted(1))))
+                for i in others
+            ),
+        )
+    assert await rig.stands(bad) == ("submitting", "result")
+    for intent_id in others:
+        assert await rig.stands(intent_id) == ("submitted", "evidence")
+
+
+async def test_an_acceptance_in_bad_company_takes_the_slow_path(rig: Rig) -> None:
+    bad, good = await rig.opened(2)
+    broken = replace(rig.recorder.accepted_row(bad, 2, accepted(1)), seal=b"short")
+    async with ledger_rig.recording(rig.recorder) as recording:
+        entry = Entry(intent_id=good, propose=proposing(accepted(1)))
+        taken, _ = await asyncio.gather(
+            recording.accepted.add(broken), recording.result(good, 1, accepted(1), entry)
+        )
+    assert not taken
+    assert await rig.stands(bad) == ("submitting", "result")
+    assert await rig.stands(good) == ("submitted", "evidence")
+
+
 # --- together --------------------------------------------------------------------------------
 
 

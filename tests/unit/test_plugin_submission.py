@@ -56,6 +56,11 @@ async def test_the_evidence_of_a_submission_is_the_channels() -> None:
         SECRET,
         evidence_with(literal=SECRET),
         evidence_with(reply_code="250"),
+        evidence_with(enhanced_code=200),
+        evidence_with(provider_reference=12345),
+        evidence_with(fault=TimeoutError()),
+        evidence_with(retry_after=30),
+        evidence_with(facts=None),
     ],
 )
 async def test_a_submission_that_breaks_its_promise_is_an_unknown_handoff(

@@ -7,14 +7,14 @@ import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pluggy
 
 from sendledger.ledger.evidence import Classification, Evidence
-from sendledger.ledger.words import Outcome, Scope
+from sendledger.ledger.words import Outcome, Scope, Suppress
 from sendledger.plugin import spec
 from sendledger.plugin.channel import (
     ContentFault,
@@ -169,8 +169,20 @@ EVIDENCE_FIELDS: Mapping[str, Any] = {
     "answered": bool,
     "literal": bytes,
     "reply_code": int | None,
+    "enhanced_code": str | None,
+    "provider_reference": str | None,
+    "fault": str | None,
+    "retry_after": timedelta | None,
+    "facts": Mapping,
 }
-CLASSIFICATION_FIELDS: Mapping[str, Any] = {"rule": str, "outcome": Outcome, "scope": Scope}
+CLASSIFICATION_FIELDS: Mapping[str, Any] = {
+    "rule": str,
+    "outcome": Outcome,
+    "scope": Scope,
+    "retry_floor": timedelta | None,
+    "suppress": Suppress,
+    "opt_out": bool,
+}
 
 
 def _has(answer: object, fields: Mapping[str, Any]) -> bool:

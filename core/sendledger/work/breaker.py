@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from sendledger.ledger.durations import LONGEST
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.policy import Policy
 from sendledger.ledger.words import Outcome
@@ -29,8 +30,8 @@ class Breaker:
     ) -> timedelta | None:
         """Count a fault; returns how long to close the channel for, once enough intents met one.
 
-        A stated wait (Retry-After, a rule's floor) is kept; it closes at once when the peer asked for
-        it in so many words.
+        A stated wait (Retry-After, a rule's floor) is kept, up to ten years; it closes at once when the
+        peer asked for it in so many words.
         """
         if meaning.outcome is not Outcome.TRANSIENT or not meaning.scope.ours:
             return None
@@ -39,4 +40,5 @@ class Breaker:
         if asked is None and len(self.intents) < self.policy.back_off_intents:
             return None
         self.intents.clear()
-        return max(self.policy.probe, asked or meaning.retry_floor or self.policy.probe)
+        wait = asked or meaning.retry_floor or self.policy.probe
+        return min(max(self.policy.probe, wait), LONGEST)

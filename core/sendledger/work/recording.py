@@ -61,16 +61,22 @@ class Recording:
             tasks.create_task(self._tell())
 
     async def _commit_accepted(self, rows: Sequence[AcceptedRow]) -> list[bool]:
-        taken = await self._patiently(lambda: self._recorder.record_accepted(rows))
+        """Record a group on the fast path; on a data error all of it takes the slow one."""
+        try:
+            taken = await self._patiently(lambda: self._recorder.record_accepted(rows))
+        except DatabaseError:
+            taken = set()
         return [row.intent_id in taken for row in rows]
 
     async def _commit_entries(self, entries: Sequence[Entry]) -> list[None]:
-        """Record a group; on a data error each member alone, so that one bad row stops nobody."""
+        """Record a group; on a data error each member alone, so that one bad row stops nobody.
+
+        What the ledger refuses even alone is logged; its attempt stays open, and recovery will call it
+        unknown.
+        """
         try:
             advances = await self._patiently(lambda: self._recorder.record(entries))
         except DatabaseError:
-            if len(entries) == 1:
-                raise
             advances = await self._singly(entries)
         self.pass_on(advances)
         return [None] * len(entries)
