@@ -195,6 +195,11 @@ def database_url(settings: Settings, keys: KeyRing, server: Embedded | None) -> 
     return url
 
 
+def _direct(settings: Settings) -> str | None:
+    direct = settings.database.direct
+    return None if direct is None else direct.reveal()
+
+
 def key_ring(settings: Settings) -> KeyRing:
     """Return the installation's keys, made at the first start."""
     return KeyRing.load_or_create(settings.state_dir / KEY_FILE)
@@ -219,7 +224,7 @@ async def open_desk(config: Path, *, connections_max: int = 4) -> AsyncIterator[
                 plan=plan,
                 keys=keys,
                 database=database,
-                listen_dsn=url,
+                listen_dsn=_direct(plan.settings) or url,
                 recorder=_recorder(plan, keys, database),
             )
             await plan.host.aclose()

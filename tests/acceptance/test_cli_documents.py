@@ -87,9 +87,9 @@ async def test_every_document_is_as_the_page_says(site: Site) -> None:
         await relay.close()
         await site.planned({f"n{n}": f"n{n}@home.test" for n in range(5)})
         async with working(site):
-            await until(lambda: site.count("back_off") == 1)
+            await until(lambda: site.count("back_off") == site.count("worker") == 1)
+            assert_as_documented("status", (await site.tell("status", "--json")).out)
         gone, lost = site.row("gone").key, site.row("lost").key
-        assert_as_documented("status", (await site.tell("status", "--json")).out)
         assert_as_documented("stuck", (await site.tell("stuck", "--json")).out)
         assert_as_documented("tasks", (await site.tell("tasks", "--json")).out)
         assert_as_documented(

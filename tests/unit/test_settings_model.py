@@ -97,6 +97,7 @@ def test_defaults_stand_in_for_what_is_not_said(tmp_path: Path) -> None:
         "sweep": "15s",
         "poll": "2s",
         "claim_max": 100,
+        "stop_grace": "30s",
     }
     assert found.worker.lease == timedelta(seconds=30)
 

@@ -95,5 +95,5 @@ def migrate_command(
 
 
 def _dsn(settings: Settings) -> str:
-    assert settings.database.dsn is not None
-    return settings.database.dsn.reveal()
+    assert settings.database.direct is not None
+    return settings.database.direct.reveal()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +18,16 @@ from sendledger.bootstrap import open_desk
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, instant, iso
-from sendledger.store import scopes, side_effects, views
+from sendledger.store import scopes, side_effects, views, workers
 from sendledger.store.scopes import BackOff, Pause
 from sendledger.store.side_effects import Task
 from sendledger.store.views import BatchCount
+from sendledger.store.workers import WorkerRow
 
 TASKS_MAX = 50
+SILENT = timedelta(seconds=35)
+"""A worker tells of itself every 10 s; one that missed three times is probably gone."""
+
 Batch = Annotated[
     str | None,
     typer.Argument(help="REPORT, REPORT/REVISION, REPORT/REVISION/CHANNEL or a batch number."),
@@ -39,6 +43,7 @@ class Overview:
     pauses: Sequence[Pause]
     back_offs: Sequence[BackOff]
     tasks: Sequence[Task]
+    workers: Sequence[WorkerRow]
 
 
 def register(app: typer.Typer) -> None:
@@ -65,6 +70,7 @@ async def _look(config: Path, batch: str | None) -> Overview:
             pauses=await scopes.list_pauses(connection),
             back_offs=await scopes.list_back_offs(connection),
             tasks=await side_effects.list_tasks(connection, rows_max=TASKS_MAX),
+            workers=await workers.list_workers(connection),
         )
 
 
@@ -77,14 +83,27 @@ def show(console: Console, seen: Overview) -> None:
     for pause in seen.pauses:
         console.print(
             f"[red]paused[/red] {pause.scope_key} since {instant(pause.began_at)}: {pause.rule}"
-            f" (sendledger resume {pause.scope_key})"
         )
+        # On a line of its own and never broken: it is there to be copied.
+        console.print(f"  sendledger resume {pause.scope_key}", soft_wrap=True)
     for closed in seen.back_offs:
         console.print(
             f"[yellow]backing off[/yellow] {closed.scope_key} since {instant(closed.began_at)}:"
             f" {closed.rule}, next probe {away(closed.probe_at, seen.now)}"
         )
     _show_tasks(console, seen.tasks)
+    for worker in seen.workers:
+        _show_worker(console, worker, seen.now)
+
+
+def _show_worker(console: Console, worker: WorkerRow, now: datetime) -> None:
+    silent = worker.silent_for > SILENT
+    heard = f"[yellow]silent, seen {away(worker.seen_at, now)}[/yellow]" if silent else "at work"
+    console.print(
+        f"worker {worker.host} pid {worker.pid} (version {worker.version}): {heard},"
+        f" {worker.in_flight} in flight, {', '.join(worker.channels)},"
+        f" since {instant(worker.started_at)}"
+    )
 
 
 def _show_batch(console: Console, rows: Sequence[BatchCount], now: datetime) -> None:
@@ -149,6 +168,18 @@ def document(seen: Overview) -> dict[str, Any]:
                 "intent_key": row.intent_key.hex() if row.intent_key else None,
             }
             for row in seen.tasks
+        ],
+        "workers": [
+            {
+                "host": row.host,
+                "pid": row.pid,
+                "version": row.version,
+                "started_at": iso(row.started_at),
+                "seen_at": iso(row.seen_at),
+                "in_flight": row.in_flight,
+                "channels": row.channels,
+            }
+            for row in seen.workers
         ],
     }
 

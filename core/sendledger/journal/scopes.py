@@ -12,6 +12,7 @@ from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Awaits, Status
 from sendledger.store import deliveries, scopes, side_effects
 from sendledger.store.database import Database
+from sendledger.store.listening import notify_work
 from sendledger.store.scopes import NewPause
 from sendledger.store.side_effects import NewTask
 
@@ -56,7 +57,8 @@ async def resume(
     """End the pause of *scope_key* and release the rows held under it.
 
     *actor* is None when the configuration changed. Returns how many rows were released, or None when
-    the scope was not paused. Rows still held after a crash in the middle are released by the next call.
+    the scope was not paused. Listening workers are told. Rows still held after a crash in the middle are
+    released by the next call.
     """
     async with recorder.database.transaction() as connection:
         await scopes.hold_dispatch(connection)
@@ -69,6 +71,8 @@ async def resume(
     rows = 0
     for channel in channels:
         rows += await _release(recorder, channel, scope_key, actor)
+        async with recorder.database.connection() as connection:
+            await notify_work(connection, channel)
     return rows if ended or rows else None
 
 

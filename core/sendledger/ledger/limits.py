@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Generic, TypeVar
 
 Row = TypeVar("Row")
@@ -25,8 +26,8 @@ class Limits:
 
 
 def interval_us(per_second: float) -> int:
-    """Return the microseconds between two turns."""
-    return max(1, round(1_000_000 / per_second))
+    """Return the microseconds between two turns, rounded to the slower side."""
+    return ceil(1_000_000 / per_second)
 
 
 def burst(per_second: float) -> int:

@@ -18,6 +18,9 @@ from sendledger.settings.validate import RawBlock
 NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 
 _DATABASE = "expected the word embedded, {embedded: {port: N}}, or {dsn: {$env: NAME}}"
+_PAUSE = (
+    "a limit of zero would stop the channel without saying so; to stop it, use sendledger pause"
+)
 
 
 def _name(found: str) -> str:
@@ -39,16 +42,43 @@ class EmbeddedSettings(SettingsModel):
 
 
 class DatabaseSettings(SettingsModel):
-    """Where the ledger is: exactly one of ``embedded`` and ``dsn``. A DSN holds a password, so it is secret."""
+    """Where the ledger is: exactly one of ``embedded`` and ``dsn``. A DSN holds a password, so it is secret.
+
+    ``direct_dsn`` is for a ``dsn`` that leads through a connection pooler: the way past it, for migrations
+    and for hearing of new work at once.
+    """
 
     embedded: EmbeddedSettings | None = None
     dsn: Secret | None = None
+    direct_dsn: Secret | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.embedded is None) == (self.dsn is None):
             raise ValueError(_DATABASE)
+        if self.dsn is None and self.direct_dsn is not None:
+            raise ValueError("direct_dsn belongs beside a dsn that leads through a pooler")
         return self
+
+    @property
+    def direct(self) -> Secret | None:
+        """The DSN that passes no pooler, as far as the settings know; None when embedded."""
+        return self.direct_dsn or self.dsn
+
+
+def _not_zero(found: Any) -> Any:
+    if isinstance(found, str) and re.fullmatch(r"[-+]?0*\.?0*", found) and "0" in found:
+        raise ValueError(_PAUSE)
+    return found
+
+
+Count = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_not_zero)]
+"""How many attempts may be open at once."""
+
+Rate = Annotated[
+    float, Field(ge=0.0001, le=100_000, allow_inf_nan=False), BeforeValidator(_not_zero)
+]
+"""How many attempts may begin in a second; 0.0001 is one in almost three hours."""
 
 
 class LimitSettings(SettingsModel):
@@ -58,10 +88,10 @@ class LimitSettings(SettingsModel):
     pause it.
     """
 
-    in_flight: int | None = Field(default=None, ge=1, le=100_000)
-    per_second: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
-    domain_in_flight: int | None = Field(default=None, ge=1, le=100_000)
-    domain_per_second: float | None = Field(default=None, gt=0, le=100_000, allow_inf_nan=False)
+    in_flight: Count | None = None
+    per_second: Rate | None = None
+    domain_in_flight: Count | None = None
+    domain_per_second: Rate | None = None
 
     def typed(self) -> Limits:
         """Return the limits as dispatch reads them."""

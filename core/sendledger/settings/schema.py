@@ -41,7 +41,10 @@ def json_schema(plugin_models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
     """
     schema = Settings.model_json_schema(schema_generator=_Generator)
     definitions = schema["$defs"]
-    definitions["DatabaseSettings"] |= {"minProperties": 1, "maxProperties": 1}
+    definitions["DatabaseSettings"] |= {
+        "oneOf": [{"required": ["embedded"]}, {"required": ["dsn"]}],
+        "dependentRequired": {"direct_dsn": ["dsn"]},
+    }
     schema["properties"]["database"] = {
         "oneOf": [{"const": "embedded"}, {"$ref": "#/$defs/DatabaseSettings"}]
     }

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import psycopg
 
-from sendledger.store.database import Connection, DatabaseAway
+from sendledger.store.database import Connection, DatabaseAway, DatabaseRefused
 from sendledger.store.statements import statement
 
 _NOTIFY = statement("notify_work")
@@ -21,14 +21,16 @@ async def notify_work(connection: Connection, channel: str) -> None:
 async def hear_work(dsn: str, *, every: timedelta) -> AsyncGenerator[str | None, None]:
     """Yield None once listening, then each channel that has work, and None at least at *every*.
 
-    Needs a connection of its own, past any pooler in transaction mode. Raises ``DatabaseAway`` when it
-    breaks; the caller connects again and looks for what it missed.
+    Needs a connection of its own, past any pooler. Raises ``DatabaseAway`` when it breaks; the caller
+    connects again and looks for what it missed. Raises ``DatabaseRefused`` when a pooler is in the way:
+    it would hand what is told here to anybody.
     """
     try:
         connection = await psycopg.AsyncConnection.connect(
             dsn, autocommit=True, prepare_threshold=None, application_name="sendledger listener"
         )
         async with connection:
+            await _refuse_pooler(connection)
             await connection.execute("LISTEN sendledger_work")
             yield None
             while True:
@@ -38,3 +40,10 @@ async def hear_work(dsn: str, *, every: timedelta) -> AsyncGenerator[str | None,
                 yield None
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise DatabaseAway("the listening connection went away") from error
+
+
+async def _refuse_pooler(connection: Connection) -> None:
+    """Compare whom we were told we talk to with who answers: a pooler names itself."""
+    cursor = await connection.execute("SELECT pg_backend_pid()")
+    if await cursor.fetchone() != (connection.info.backend_pid,):
+        raise DatabaseRefused("a pooler is in the way: give the way past it as database.direct_dsn")

@@ -44,9 +44,9 @@ def migrate(dsn: str, *, installation_id: UUID) -> None:
 
     Safe with several starters at once and after a kill at any instant. Raises :class:`SchemaError`
     when the database is newer than this code or belongs to another installation, ``DatabaseAway`` and
-    ``DatabaseRefused`` when it cannot be reached.
+    ``DatabaseRefused`` when it cannot be reached, or only through a pooler.
     """
-    with _connect(dsn, autocommit=True) as guard, _alone(guard):
+    with _connect(dsn, autocommit=True) as guard, _alone(_direct(guard)):
         config = _config()
         engine = _engine(dsn)
         try:
@@ -102,6 +102,16 @@ def check_schema(dsn: str) -> None:
             f"the database is at schema {found or 'none'}, this version needs {wanted}:"
             " run `sendledger db migrate`"
         )
+
+
+def _direct(guard: psycopg.Connection) -> psycopg.Connection:
+    row = guard.execute("SELECT pg_backend_pid()").fetchone()
+    if row is None or row[0] != guard.info.backend_pid:
+        raise DatabaseRefused(
+            "the DSN leads through a connection pooler, where nobody can migrate alone: give the way past"
+            " it as database.direct_dsn"
+        )
+    return guard
 
 
 @contextmanager

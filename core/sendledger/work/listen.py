@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import timedelta
 
 from sendledger.logs import get_logger
-from sendledger.store.database import DatabaseAway
+from sendledger.store.database import DatabaseAway, DatabaseRefused
 from sendledger.store.listening import hear_work
 
 EVERY = timedelta(seconds=15)
@@ -27,19 +27,23 @@ class Listener:
         self.listening = False
 
     async def run(self) -> None:
-        """Listen until cancelled; after each (re)connection everyone looks for what was missed."""
+        """Listen until cancelled; after each (re)connection everyone looks for what was missed.
+
+        Ends by itself where a pooler is in the way.
+        """
         tries = 0
         while True:
             try:
                 await self._listen()
+            except DatabaseRefused as refused:
+                log.warning("not listening, polling goes on", reason=str(refused))
+                return
             except DatabaseAway:
-                self.listening = False
-                pause = _AGAIN_S[min(tries, len(_AGAIN_S) - 1)] * (1 + self._chance())
-                tries += 1
-                log.warning("not listening, polling goes on", tries=tries)
-                await asyncio.sleep(pause)
-            else:
-                tries = 0
+                pass
+            tries = 1 if self.listening else tries + 1
+            self.listening = False
+            log.warning("not listening, polling goes on", tries=tries)
+            await asyncio.sleep(_AGAIN_S[min(tries, len(_AGAIN_S)) - 1] * (1 + self._chance()))
 
     async def _listen(self) -> None:
         async with aclosing(hear_work(self._dsn, every=EVERY)) as heard:
