@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,18 +13,19 @@ from uuid import UUID, uuid4
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Identifier
 
-from sendledger.journal.advance import Advance, Entry, Proposal
+from findings import proposing
+from fixed_policy import POLICY, TERMS
+from sendledger.journal.advance import Advance, Entry
 from sendledger.journal.open import open_attempts
 from sendledger.journal.record import Recorder
 from sendledger.journal.verify import Discrepancy, verify
-from sendledger.ledger.evidence import Classification, Evidence
-from sendledger.ledger.findings import Finding, result_of
+from sendledger.ledger.findings import Finding
 from sendledger.ledger.identity import keyed
 from sendledger.ledger.policy import Policy
-from sendledger.ledger.words import Lane, Outcome, Scope, Source, Suppress
+from sendledger.ledger.words import Lane
 from sendledger.metrics.meters import Meters
 from sendledger.plugin.host import PluginHost
-from sendledger.store import deliveries, ledger_rows, planning
+from sendledger.store import deliveries, ledger_rows, planning, side_effects
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database
 from sendledger.store.deliveries import Claimed, ClaimRequest
@@ -38,99 +39,10 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 FAR_OFF = datetime(2100, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 
-POLICY = Policy(
-    revision="test-1",
-    retry_delays=(timedelta(seconds=30), timedelta(minutes=2)),
-    jitter=0.2,
-    attempts_hard_max=5,
-    give_up_after=None,
-    unknown_wait=timedelta(hours=1),
-    unknown_then="hold",
-    evidence_wait=timedelta(hours=4),
-    back_off_intents=3,
-    probe=timedelta(seconds=30),
-    probe_max=timedelta(minutes=5),
-    task_after=timedelta(minutes=30),
-    claims_max=5,
-)
-TERMS = Terms(
-    handoff_max=timedelta(minutes=5),
-    unknown_wait=POLICY.unknown_wait,
-    evidence_wait=POLICY.evidence_wait,
-    window=timedelta(hours=8),
-    margin=timedelta(seconds=10),
-    token_key_id=1,
-    policy_revision=POLICY.revision,
-)
 FOLDED = (
     "status", "awaits", "due_at", "wake_at", "attempt_count", "spent", "contradicted", "because",
     "decision_seq", "seq",
 )  # fmt: skip
-
-
-def accepted(number: int = 1, *, reference: str | None = "queue-1") -> Finding:
-    """Return the answer that the next hop took attempt *number*."""
-    evidence = Evidence(
-        stage="dot",
-        handed_over=True,
-        answered=True,
-        literal=b"250 2.0.0 queued",
-        reply_code=250,
-        enhanced_code="2.0.0",
-        provider_reference=reference,
-    )
-    meaning = Classification(rule="default.2yz", outcome=Outcome.ACCEPTED)
-    return result_of(number, evidence, meaning)
-
-
-def refused(
-    number: int = 1,
-    *,
-    final: bool = False,
-    scope: Scope = Scope.RECIPIENT,
-    suppress: Suppress = Suppress.NONE,
-    opt_out: bool = False,
-    rule: str = "test.refused",
-) -> Finding:
-    """Return the answer that refused attempt *number*, not now or, when *final*, never."""
-    code = 550 if final else 450
-    evidence = Evidence(
-        stage="rcpt",
-        handed_over=False,
-        answered=True,
-        literal=f"{code} no".encode(),
-        reply_code=code,
-    )
-    meaning = Classification(
-        rule=rule,
-        outcome=Outcome.PERMANENT if final else Outcome.TRANSIENT,
-        scope=scope,
-        suppress=suppress,
-        opt_out=opt_out,
-    )
-    return result_of(number, evidence, meaning)
-
-
-def unanswered(number: int = 1) -> Finding:
-    """Return the result of attempt *number* when nothing was read after the handoff."""
-    evidence = Evidence(stage="dot", fault="timeout", handed_over=True, answered=False)
-    meaning = Classification(rule="handoff.unanswered", outcome=Outcome.AMBIGUOUS)
-    return result_of(number, evidence, meaning)
-
-
-def receipt(finding: Finding, identity: str = "event-1") -> Finding:
-    """Return what *finding* says as a receipt: it came later, by itself."""
-    return replace(finding, source=Source.RECEIPT, identity=identity, later=True)
-
-
-def delivered(number: int = 1, identity: str = "event-1") -> Finding:
-    """Return the receipt that attempt *number* arrived."""
-    return receipt(replace(accepted(number), outcome=Outcome.DELIVERED), identity)
-
-
-def proposing(*findings: Finding) -> Proposal:
-    """Return a proposal that brings *findings*, whatever stands."""
-    return lambda _: findings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -262,6 +174,15 @@ class Rig:
         [done] = await self.recorder.record([Entry(intent_id=intent_id, propose=proposal, **entry)])
         return done
 
+    async def bring(self, *brought: tuple[int, Finding]) -> None:
+        """Bring findings about several intents as one group."""
+        await self.recorder.record(
+            [
+                Entry(intent_id=intent_id, propose=proposing(finding))
+                for intent_id, finding in brought
+            ]
+        )
+
     async def record_fast(self, intent_id: int, seq: int, finding: Finding) -> bool:
         """Bring an acceptance on the fast path, to stand at *seq*; returns whether it was taken."""
         row = self.recorder.accepted_row(intent_id, seq, finding)
@@ -338,6 +259,12 @@ class Rig:
         """Return the rules of the observations of one intent in ledger order."""
         return [row.rule for row in await self.observations(intent_id)]
 
+    async def tasks(self) -> list[str]:
+        """Return kind and cause of every open operator task."""
+        async with self.database.connection() as connection:
+            found = await side_effects.list_tasks(connection, rows_max=100)
+        return sorted(f"{task.kind} {task.cause}" for task in found)
+
     async def until_somebody_waits(self) -> None:
         """Return once a session on this database waits for a lock; ten seconds at most."""
         waiting = (
@@ -412,15 +339,3 @@ def _intent(report: str, channel: str, number: int) -> NewIntent:
 def fingerprint(number: int) -> bytes:
     """Return the destination fingerprint of the rig's person *number*."""
     return keyed(IDENTITY_KEY, "destination", str(number))
-
-
-def kinds(found: Iterable[Discrepancy]) -> list[str]:
-    """Return the kinds of discrepancies, in the order found."""
-    return [discrepancy.kind for discrepancy in found]
-
-
-def without_place(rows: Sequence[ledger_rows.ObservationRow]) -> list[dict[str, Any]]:
-    """Return observations without what differs between two ledgers that say the same."""
-    dropped = {"intent_id", "received_at", "seal"}
-    names = [field.name for field in fields(ledger_rows.ObservationRow)]
-    return [{name: getattr(row, name) for name in names if name not in dropped} for row in rows]

@@ -9,6 +9,10 @@ from acceptance.statement_proxy import Side, StatementProxy
 from sendledger.store.database import Database
 
 
+COMMITS = ("COMMIT", "record_accepted")
+"""What commits: the word itself, and the one statement that is a transaction of its own."""
+
+
 @asynccontextmanager
 async def cut_at_commit(dsn: str, *, applied: bool) -> AsyncIterator[Database]:
     """Lend a database whose first COMMIT is applied or not, and whose answer is lost either way."""
@@ -16,7 +20,7 @@ async def cut_at_commit(dsn: str, *, applied: bool) -> AsyncIterator[Database]:
 
     def watch(statement: str, side: Side) -> bool:
         here = Side.AFTER if applied else Side.BEFORE
-        if cuts or side is not here or not statement.startswith("COMMIT"):
+        if cuts or side is not here or not statement.startswith(COMMITS):
             return False
         cuts.append(statement)
         return True

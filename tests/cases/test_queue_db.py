@@ -19,17 +19,9 @@ import pytest
 import yaml
 
 import ledger_rig
-from ledger_rig import (
-    IDENTITY_KEY,
-    LEASE,
-    LONG_AGO,
-    POLICY,
-    TERMS,
-    Rig,
-    accepted,
-    delivered,
-    proposing,
-)
+from findings import accepted, delivered, proposing
+from fixed_policy import POLICY, TERMS
+from ledger_rig import IDENTITY_KEY, LEASE, LONG_AGO, Rig
 from lost_commit import cut_at_commit
 from sendledger.journal.advance import Entry
 from sendledger.journal.open import find_opened

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import ledger_rig
-from ledger_rig import LEASE, Rig, accepted, refused
+from findings import accepted, refused
+from ledger_rig import LEASE, Rig
 from sendledger.journal.advance import Advance, Entry
 from sendledger.ledger.words import Source
 from sendledger.store import deliveries

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
 import pytest
 
 import ledger_rig
-from ledger_rig import (
-    SEAL_KEY,
-    Rig,
-    accepted,
-    delivered,
-    kinds,
-    receipt,
-    refused,
-    unanswered,
-)
+from findings import accepted, delivered, receipt, refused, unanswered
+from ledger_rig import SEAL_KEY, Rig
 from sendledger.journal import verify as verifying
+from sendledger.journal.verify import Discrepancy
 from sendledger.ledger import decisions
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Scope
@@ -41,6 +34,11 @@ HISTORIES: dict[str, list[Finding]] = {
 async def rig(shared_database: str) -> AsyncIterator[Rig]:
     async with ledger_rig.lend(shared_database) as rig:
         yield rig
+
+
+def kinds(found: Iterable[Discrepancy]) -> list[str]:
+    """Return the kinds of discrepancies, in the order found."""
+    return [discrepancy.kind for discrepancy in found]
 
 
 async def history(rig: Rig, name: str) -> int:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from findings import accepted, delivered, proposing, receipt, refused
+from fixed_policy import POLICY
 from fold_rows import T0, ask, at, hold, note, numbered, opened, retry, ruled
 from fold_rows import accepted as accepted_row
 from fold_rows import refused as refused_row
 from fold_rows import unknown as unknown_row
-from ledger_rig import POLICY, accepted, delivered, proposing, receipt, refused, scope_keys
+from ledger_rig import scope_keys
 from sendledger.journal.advance import Advance, Entry, Standing, advance, follow, standing_of
 from sendledger.journal.effects import effects_of
 from sendledger.journal.scopes import released

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from findings import accepted, refused, unanswered
+from fixed_policy import POLICY
 from fold_rows import T0, at
-from ledger_rig import POLICY, accepted, refused, unanswered
 from sendledger.ledger import decisions
 from sendledger.ledger.decisions import Circumstances, after_refusal, decision_needed, past_deadline
 from sendledger.ledger.evidence import Classification, Evidence

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixed_policy import POLICY
 from fold_rows import T0
-from ledger_rig import POLICY
 from sendledger.ledger.durations import LONGEST, format_duration
 from sendledger.ledger.schedule import probe_after, retry_at, spread
 
