@@ -58,7 +58,9 @@ def show(console: Console, story: Story) -> None:
     if story.who is not None:
         console.print(f"  recipient {escape(story.who[0])}, {escape(story.who[1])}")
     console.print(_standing(story))
+    console.print()
     console.print(_steps_table(story))
+    console.print()
 
 
 def _standing(story: Story) -> str:
