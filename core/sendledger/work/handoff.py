@@ -23,6 +23,7 @@ from sendledger.work.progress import Progress
 from sendledger.work.proposals import when_waiting
 from sendledger.work.ready import Ready
 from sendledger.work.recording import Recording
+from sendledger.work.telling import observed
 
 NOT_BEGUN = Evidence(stage="open", fault="lease-short", handed_over=False, answered=False)
 NOT_BEGUN_MEANS = Classification(
@@ -189,7 +190,15 @@ class Handoffs:
             floor=longest(evidence.retry_after, meaning.retry_floor),
             chance=self._shop.chance(),
         )
-        await self._recording.result(row.intent_id, row.seq + 1 if clean else 0, finding, entry)
+        seq = row.seq + 1 if clean else 0
+        told = observed(
+            finding,
+            seq=seq + 1,
+            intent_key=row.intent_key,
+            channel=self._port.name,
+            status=Status.SUBMITTED,
+        )
+        await self._recording.result(row.intent_id, seq, finding, entry, told)
         self._progress.recorded(meaning.outcome, meaning.rule)
         self._meter.outcome(meaning.outcome, meaning.scope)
         return Recorded(evidence=evidence, meaning=meaning)

@@ -19,6 +19,7 @@ from sendledger.store.database import DatabaseAway, DatabaseError
 from sendledger.store.ledger_rows import AcceptedRow
 from sendledger.work.group import GroupCommit
 from sendledger.work.stopping import Stop
+from sendledger.work.telling import Telling, observed_of
 
 GROUP_MAX = 100
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -32,9 +33,8 @@ class Recording:
 
     def __init__(self, recorder: Recorder, host: PluginHost, stop: Stop, meters: Meters) -> None:
         self._recorder = recorder
-        self._host = host
         self._stop = stop
-        self._observed: asyncio.Queue[Sequence[Observed]] = asyncio.Queue(maxsize=100)
+        self._telling = Telling(host)
         self.accepted = GroupCommit(
             self._commit_accepted, group_max=GROUP_MAX, counted=meters.group("accepted")
         )
@@ -42,14 +42,18 @@ class Recording:
             self._commit_entries, group_max=GROUP_MAX, counted=meters.group("recorded")
         )
 
-    async def result(self, intent_id: int, seq: int, finding: Finding, entry: Entry) -> None:
+    async def result(
+        self, intent_id: int, seq: int, finding: Finding, entry: Entry, told: Observed | None = None
+    ) -> None:
         """Record the answer to an attempt that stands at *seq*; *entry* is its slow path.
 
         *finding* takes the fast path when it is an acceptance and *seq* is known; 0 says it is not.
+        *told* is what observers hear of it there.
         """
         if finding.outcome is Outcome.ACCEPTED and seq:
             row = self._recorder.accepted_row(intent_id, seq + 1, finding)
             if await self.accepted.add(row):
+                self._telling.add([told] if told else [])
                 return
         await self.entries.add(entry)
 
@@ -58,7 +62,11 @@ class Recording:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.accepted.run())
             tasks.create_task(self.entries.run())
-            tasks.create_task(self._tell())
+            tasks.create_task(self._telling.run())
+
+    async def finish(self) -> None:
+        """Wait, for a bounded time, until observers were told of everything."""
+        await self._telling.finish()
 
     async def _commit_accepted(self, rows: Sequence[AcceptedRow]) -> list[bool]:
         """Record a group on the fast path; on a data error all of it takes the slow one."""
@@ -109,30 +117,5 @@ class Recording:
                 await asyncio.sleep(pause)
 
     def pass_on(self, advances: Sequence[Advance]) -> None:
-        """Let observers be told; when they cannot keep up they miss some, and nothing waits for them."""
-        observations = [told for done in advances for told in observed_of(done)]
-        if observations and not self._observed.full():
-            self._observed.put_nowait(observations)
-
-    async def _tell(self) -> None:
-        while True:
-            await self._host.observed(await self._observed.get())
-
-
-def observed_of(done: Advance) -> list[Observed]:
-    """Return what observers are told of an advance."""
-    return [
-        Observed(
-            intent_key=done.locked.intent_key.hex(),
-            channel=done.locked.channel,
-            seq=seq,
-            attempt_number=finding.attempt,
-            source=finding.source,
-            outcome=finding.outcome,
-            ruling=finding.ruling,
-            scope=finding.scope,
-            rule=finding.rule,
-            status=done.after.status,
-        )
-        for seq, finding in done.added
-    ]
+        """Let observers be told of *advances*."""
+        self._telling.add(told for done in advances for told in observed_of(done))

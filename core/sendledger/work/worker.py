@@ -77,6 +77,7 @@ class Worker:
                 support.append(tasks.create_task(self._drain(drain)))
             support.append(tasks.create_task(self._cut_short()))
             await asyncio.gather(*(dispatch.run(self.stop) for dispatch in self._dispatches))
+            await self._recording.finish()
             self.stop.end()
             for task in support:
                 task.cancel()
