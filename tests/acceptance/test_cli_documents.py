@@ -170,6 +170,26 @@ async def test_an_explanation_names_every_step_its_rule_and_who_allowed_it(site:
         assert part in told
 
 
+async def test_labels_with_brackets_are_shown_as_they_are(site: Site) -> None:
+    """The terminal library reads ``[red]`` as a colour and stumbles over ``[/b]``."""
+    site.batch.update(report="Spring [red] 2026", content_revision="[/b]", purpose="reports [/i]")
+    site.batch["authorization"].update(id="[bold]A-1", by="head [/dean]")
+    site.relay["sender_name"] = "School [/u]"
+    async with relay_of(site):
+        await site.planned({"gone": "gone+rcpt-550-5.1.1@home.test"})
+        await site.tell("pause", "purpose:reports [/i]")
+        shown = await site.tell("status")
+        await site.tell("resume", "purpose:reports [/i]")
+        await drained(site)
+    told = await site.tell("explain", site.row("gone").key)
+    for label in ("Spring [red] 2026 / [/b] / email", "head [/dean]", "[bold]A-1"):
+        assert label in shown.out
+        assert label in told.out
+    assert "\n  sendledger resume 'purpose:reports [/i]'\n" in shown.out
+    assert "School [/u]" in (await site.tell("check")).out
+    assert (await site.tell("tasks")).code == 0
+
+
 @pytest.mark.parametrize("columns", ["80", "120"])
 async def test_no_line_is_wider_than_the_terminal(
     site: Site, columns: str, monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,7 @@ import json
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import Plan, read_plan
@@ -26,7 +27,9 @@ def check(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002
         print(json.dumps(_document(plan), indent=2))  # noqa: T201
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{path}[/bold]: understood; policy revision [bold]{plan.revision}[/bold]")
+    console.print(
+        f"[bold]{escape(str(path))}[/bold]: understood; policy revision [bold]{plan.revision}[/bold]"
+    )
     _show(console, "settings", describe(plan.settings, plan.blocks))
     _show(console, "policy", describe(plan.policy))
     if plan.policy.scale != 1:
@@ -43,7 +46,9 @@ def _show(console: Console, title: str, rows: list[Described]) -> None:
     for heading in ("setting", "value", ""):
         table.add_column(heading, overflow="fold", no_wrap=heading == "setting")
     for row in rows:
-        table.add_row(row.path, row.value, "default" if row.origin == "default" else "")
+        table.add_row(
+            escape(row.path), escape(row.value), "default" if row.origin == "default" else ""
+        )
     console.print(table)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
@@ -82,10 +84,10 @@ def show(console: Console, seen: Overview) -> None:
         _show_batch(console, list(group), seen.now)
     for pause in seen.pauses:
         console.print(
-            f"[red]paused[/red] {pause.scope_key} since {instant(pause.began_at)}: {pause.rule}"
+            f"[red]paused[/red] {escape(pause.scope_key)} since {instant(pause.began_at)}: {pause.rule}"
         )
         # On a line of its own and never broken: it is there to be copied.
-        console.print(f"  sendledger resume {pause.scope_key}", soft_wrap=True)
+        console.print(f"  sendledger resume {escape(shlex.quote(pause.scope_key))}", soft_wrap=True)
     for closed in seen.back_offs:
         console.print(
             f"[yellow]backing off[/yellow] {closed.scope_key} since {instant(closed.began_at)}:"
@@ -110,8 +112,9 @@ def _show_batch(console: Console, rows: Sequence[BatchCount], now: datetime) -> 
     head = rows[0]
     total = sum(row.rows for row in rows)
     console.print(
-        f"[bold]{head.report} / {head.content_revision} / {head.channel}[/bold]"
-        f"  {total} deliveries, authorised by {head.authorized_by} ({head.authorization_id})"
+        f"[bold]{escape(head.report)} / {escape(head.content_revision)} / {head.channel}[/bold]"
+        f"  {total} deliveries, authorised by {escape(head.authorized_by)}"
+        f" ({escape(head.authorization_id)})"
     )
     table = Table(box=None, pad_edge=False)
     for heading in ("", "status", "awaits", "earliest due", "due now"):
@@ -136,7 +139,7 @@ def _show_tasks(console: Console, tasks: Sequence[Task]) -> None:
     console.print(f"[bold]{len(tasks)} open tasks[/bold]")
     for task in tasks:
         example = f", e.g. {task.intent_key.hex()[:12]}" if task.intent_key else ""
-        console.print(f"  {task.kind}: {task.cause} in {task.scope_key}{example}")
+        console.print(f"  {task.kind}: {escape(task.cause)} in {escape(task.scope_key)}{example}")
 
 
 def document(seen: Overview) -> dict[str, Any]:

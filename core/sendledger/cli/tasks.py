@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
@@ -110,7 +111,11 @@ def _show_kind(console: Console, kind: str, found: Sequence[Task], now: datetime
     for task in found:
         example = task.intent_key.hex()[:12] if task.intent_key else ""
         table.add_row(
-            str(task.task_id), task.cause, task.scope_key, away(task.opened_at, now), example
+            str(task.task_id),
+            escape(task.cause),
+            escape(task.scope_key),
+            away(task.opened_at, now),
+            example,
         )
     console.print(table)
 
