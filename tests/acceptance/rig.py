@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -351,11 +351,11 @@ async def working(
             await task
 
 
-async def drained(site: Site) -> Worker:
-    """Work in this process until nothing is due."""
+async def drained(site: Site, *, within_s: float = 0) -> Worker:
+    """Work in this process until nothing is due, nor falls due within *within_s*."""
     async with open_desk(site.config) as desk:
         worker = Worker(workshop(desk))
-        await worker.run(drain=Drain())
+        await worker.run(drain=Drain(within=timedelta(seconds=within_s)))
     return worker
 
 

@@ -7,6 +7,9 @@ import pytest
 from acceptance.rig import Site, drained, people, relay_of, until, working, write_private
 from sendledger_sandbox import Credentials, read_journal
 
+PROBE_S = 2.0
+"""A row that found no session is tried again a probe later; this is longer."""
+
 SENDER = "sender:email/reports@school.example"
 
 
@@ -49,7 +52,7 @@ async def test_another_password_resumes_the_channel_at_the_next_start(site: Site
         await drained(site)
         assert site.paused() == ["channel:email"], "nothing had changed"
         log_in(site, "right-secret")
-        await drained(site)
+        await drained(site, within_s=PROBE_S)
         assert {row.status for row in site.rows()} == {"submitted"}
         assert site.select("SELECT ended_by FROM sendledger.pause") == [("configuration changed",)]
         assert site.tasks() == []
@@ -68,7 +71,7 @@ async def test_a_refusing_greeting_pauses_the_channel_and_fails_nobody(site: Sit
         assert (stage, code, bytes(literal)) == ("greeting", 554, greeting)
         relay.greeting = None
         await site.tell("resume", "channel:email")
-        await drained(site)
+        await drained(site, within_s=PROBE_S)
         assert {row.status for row in site.rows()} == {"submitted"}
 
 
