@@ -23,7 +23,10 @@ _ADDRESS = re.compile(rb"[^\s<>()\"',;]+@[^\s<>()\"',;]+")
 Key = Annotated[
     str, typer.Argument(metavar="INTENT", help="An intent key, or its first digits (at least 4).")
 ]
-Who = Annotated[bool, typer.Option("--who", help="Also show the recipient, the destination, and replies in full.")]
+Who = Annotated[
+    bool,
+    typer.Option("--who", help="Also show the recipient, the destination, and replies in full."),
+]
 
 
 def register(app: typer.Typer) -> None:
