@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -99,7 +100,7 @@ def test_of_two_waits_the_later_end_counts() -> None:
 
 
 async def test_nobody_is_asked_about_nothing() -> None:
-    assert await authorization(Policy()).ask([]) == []
+    assert await authorization(Deaf()).ask([]) == []
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,23 @@ async def test_a_liar_among_policies_overrules_every_go_but_no_denial() -> None:
 async def test_a_policy_that_is_late_holds_all_candidates() -> None:
     faults = Faults()
     asked = authorization(Deaf(), faults=faults, within=timedelta(milliseconds=1))
+
+    assert await asked.ask(candidates(1)) == [Hold(rule="policy.failing", cause="policy0")]
+    assert faults == {("policy0", "sendledger_authorize"): 1}
+
+
+async def test_a_policy_that_blocks_the_loop_is_late_too() -> None:
+    """While it blocks, no time limit can strike; its go comes too late all the same."""
+    within = timedelta(milliseconds=1)
+
+    class Blocking:
+        @hookimpl
+        async def sendledger_authorize(self) -> Sequence[Verdict]:
+            time.sleep(10 * within.total_seconds())  # noqa: ASYNC251 - the fault itself
+            return [GO]
+
+    faults = Faults()
+    asked = authorization(Blocking(), faults=faults, within=within)
 
     assert await asked.ask(candidates(1)) == [Hold(rule="policy.failing", cause="policy0")]
     assert faults == {("policy0", "sendledger_authorize"): 1}
