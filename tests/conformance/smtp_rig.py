@@ -181,8 +181,10 @@ class SmtpRig(ChannelRig):
         async with server:
             peer = SmtpPeer(server)
             await peer.line.open()
-            yield peer
-            await peer.line.close()
+            try:
+                yield peer
+            finally:
+                await peer.line.close()
         assert server.unexpected == []
 
     def settings(self, peer: SmtpPeer, *, answer_within: timedelta) -> Mapping[str, Any]:

@@ -46,8 +46,8 @@ class Capabilities:
 class Destination:
     """A validated address: ``address`` goes on the wire, ``canonical`` is what two spellings share."""
 
-    address: str
-    canonical: str
+    address: str = field(repr=False)
+    canonical: str = field(repr=False)
     domain: str | None = None
 
 
@@ -87,7 +87,7 @@ class Addressee:
     intent_key: str
     attempt_number: int
     token: str
-    destination: str
+    destination: str = field(repr=False)
     variables: Mapping[str, Any] = field(repr=False)
 
 
