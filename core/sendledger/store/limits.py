@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 
 from psycopg.rows import class_row
 
-from sendledger.store.columns import columns
+from sendledger.store.columns import array, columns
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
 LIMIT_LOCK = 0x5E4D
 
 _TAKE_TURNS = statement("take_turns")
+_MAKE_TURNS = statement("make_turns")
 _RETURN_TURNS = statement("return_turns")
 _HOLD_CHANNEL = statement("hold_channel")
 _COUNT_OPEN = statement("count_open")
@@ -52,9 +53,12 @@ async def take_turns(
     With *queueing* the rows left over are lined up behind those told earlier, at most *horizon* away.
     """
     ordered = sorted(asks, key=lambda ask: ask.scope_key)
-    dealt: dict[str, Turns] = {}
-    # A scope that another worker made meanwhile is not seen by this statement, only by the next.
-    while missing := [ask for ask in ordered if ask.scope_key not in dealt]:
+    dealt = await _take(connection, ordered, horizon=horizon, queueing=queueing)
+    # Not in one statement: that would not see the rows it made itself, and charge them nothing.
+    if missing := [ask for ask in ordered if ask.scope_key not in dealt]:
+        await connection.execute(
+            _MAKE_TURNS, {"scope_keys": array([ask.scope_key for ask in missing])}
+        )
         dealt |= await _take(connection, missing, horizon=horizon, queueing=queueing)
     return dealt
 

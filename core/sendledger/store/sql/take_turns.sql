@@ -1,18 +1,12 @@
 -- Deals the next turns of scopes that are limited per second, shared by all workers: a scope's next_at is
--- when its next turn is free. Rows are locked in key order. What gets no turn is told when to come again,
--- one interval after the other, at most the horizon away.
+-- when its next turn is free; one that has no row yet is left out. Rows are locked in key order. What gets
+-- no turn is told when to come again, one interval after the other, at most the horizon away.
 WITH asked AS MATERIALIZED (
-    SELECT a.*, clock_timestamp() AS now
+    SELECT a.scope_key, a.wanted, a.interval_us, a.burst
     FROM unnest(
         %(scope_keys)s::text [], %(wanted)s::integer [], %(intervals_us)s::bigint [],
         %(bursts)s::integer []
     ) AS a (scope_key, wanted, interval_us, burst)
-),
-made AS (
-    INSERT INTO sendledger.turn (scope_key, next_at, tail_at)
-    SELECT a.scope_key, a.now, a.now FROM asked AS a ORDER BY a.scope_key
-    ON CONFLICT (scope_key) DO NOTHING
-    RETURNING scope_key, next_at, tail_at
 ),
 locked AS MATERIALIZED (
     SELECT t.scope_key, t.next_at, t.tail_at, clock_timestamp() AS now
@@ -21,19 +15,14 @@ locked AS MATERIALIZED (
     ORDER BY t.scope_key
     FOR UPDATE OF t
 ),
-known AS (
-    SELECT l.scope_key, l.next_at, l.tail_at, l.now FROM locked AS l
-    UNION ALL
-    SELECT m.scope_key, m.next_at, m.tail_at, m.next_at FROM made AS m
-),
 based AS (
     SELECT
-        k.scope_key, k.now, a.wanted,
+        l.scope_key, l.now, a.wanted,
         a.interval_us * interval '1 microsecond' AS step,
-        greatest(k.next_at, k.now - (a.burst - 1) * a.interval_us * interval '1 microsecond') AS base,
-        k.tail_at
-    FROM known AS k
-    INNER JOIN asked AS a ON a.scope_key = k.scope_key
+        greatest(l.next_at, l.now - (a.burst - 1) * a.interval_us * interval '1 microsecond') AS base,
+        l.tail_at
+    FROM locked AS l
+    INNER JOIN asked AS a ON a.scope_key = l.scope_key
 ),
 dealt AS (
     SELECT
