@@ -77,7 +77,7 @@ async def open_tasks(connection: Connection, rows: Sequence[NewTask]) -> None:
 async def close_tasks(
     connection: Connection, kinds: Sequence[str], scope_key: str, *, closed_by: str
 ) -> None:
-    """Close the open tasks of these kinds in a scope."""
+    """Close the open tasks of these kinds that a scope has, or that it is the cause of."""
     await connection.execute(
         _CLOSE_TASKS, {"kinds": list(kinds), "scope_key": scope_key, "closed_by": closed_by}
     )
