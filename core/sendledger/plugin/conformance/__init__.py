@@ -14,20 +14,19 @@ needs no plugin of pytest's, for each test has a loop and a time limit of its ow
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 try:
     import pytest
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "sendledger.plugin.conformance is a set of pytest tests, and pytest is not installed; "
-        "install pytest 8 or later beside your channel",
+        "install pytest beside your channel",
         name="pytest",
     ) from None
 
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{module}" for module in (
-        "bench", "destinations", "discretion", "meaning", "promises", "sessions", "submission", "writing",
-    ))
-)  # fmt: skip
+# The modules by name: the package itself is imported already, which pytest would warn of.
+pytest.register_assert_rewrite(*(f"{__name__}.{each.name}" for each in iter_modules(__path__)))
 
 from sendledger.plugin.conformance.destinations import DestinationChecks  # noqa: E402
 from sendledger.plugin.conformance.discretion import DiscretionChecks  # noqa: E402
