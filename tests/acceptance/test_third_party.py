@@ -191,4 +191,7 @@ def test_without_pytest_the_kit_says_what_to_install(
     program = "import sendledger.plugin.conformance"
     done = environment.run(environment.python, "-c", program, cwd=tmp_path)
     assert done.returncode == 1
-    assert "pytest is not installed; install pytest beside your channel" in done.stderr.splitlines()[-1]
+    assert (
+        "pytest is not installed; install pytest beside your channel"
+        in done.stderr.splitlines()[-1]
+    )
