@@ -26,7 +26,7 @@ class Evidence:
     stage: str
     handed_over: bool
     answered: bool
-    literal: bytes = b""
+    literal: bytes = field(default=b"", repr=False)
     reply_code: int | None = None
     enhanced_code: str | None = None
     provider_reference: str | None = None
