@@ -37,7 +37,7 @@ def write_body(subtype: str, text: bytes) -> Body:
 
 
 def _with_line_ends(text: bytes) -> bytes:
-    octets = _LINE_END.sub(b"\r\n", text)
+    octets = _LINE_END.sub(b"\r\n", text) if b"\r" in text else text.replace(b"\n", b"\r\n")
     return octets if octets.endswith(b"\r\n") else octets + b"\r\n"
 
 
@@ -45,5 +45,8 @@ def _plain(octets: bytes) -> bool:
     return (
         _NOT_PLAIN.search(octets) is None
         and _BOUNDARY_START not in octets
-        and max(map(len, octets.split(b"\r\n"))) <= LINE_MAX_OCTETS
+        and (
+            len(octets) <= LINE_MAX_OCTETS
+            or max(map(len, octets.split(b"\r\n"))) <= LINE_MAX_OCTETS
+        )
     )

@@ -54,6 +54,7 @@ class MessageWriter:
         # in clear is written in quoted-printable.
         self._boundary = b"=_" + sha256(content.revision.encode()).hexdigest()[:32].encode()
         self._clock = clock
+        self._dated: tuple[datetime, bytes] | None = None
 
     def write(self, addressee: Addressee) -> bytes:
         """Return headers and body with CRLF line ends and no line over 998 octets. Raises ``ContentFault``.
@@ -68,12 +69,19 @@ class MessageWriter:
         return b"".join((*self._headers(addressee, subject), *self._join(bodies)))
 
     def _headers(self, addressee: Addressee, subject: str) -> Iterator[bytes]:
-        yield b"Date: %b\r\n" % format_datetime(self._clock()).encode("ascii")
+        yield self._date()
         yield self._head
         yield b"To: %b\r\n" % _destination(addressee.destination)
         yield b"Subject: %b\r\n" % _subject(subject)
         yield b"Message-ID: <%b@%b>\r\n" % (_atom(addressee.intent_key), self._message_id_domain)
         yield b"Sendledger-Token: %b\r\n" % _atom(addressee.token)
+
+    def _date(self) -> bytes:
+        """Return the header for now. A second has many messages, and one spelling."""
+        now = self._clock().replace(microsecond=0)
+        if self._dated is None or self._dated[0] != now:
+            self._dated = (now, b"Date: %b\r\n" % format_datetime(now).encode("ascii"))
+        return self._dated[1]
 
     def _join(self, bodies: list[Body]) -> Iterator[bytes]:
         if len(bodies) == 1:
@@ -103,8 +111,45 @@ def compile_content(
             "content.setting-unknown",
             f"found {unknown[0]}; email knows {', '.join(sorted(SETTINGS))}",
         )
+    _try_subject(content.parts["subject"])
     head = _static_headers(content.settings, letterhead)
     return MessageWriter(content, head, letterhead.message_id_domain, clock)
+
+
+class _Alike(Mapping[str, str]):
+    """Holds one value under every name."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __getitem__(self, name: str) -> str:
+        return self._value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _try_subject(template: Template) -> None:
+    """Refuse a subject that can be written with no values at all: what it says itself is at fault."""
+    without, given = (_subject_fault(template, _Alike(value)) for value in ("", "x"))
+    if without and given:
+        raise given
+
+
+def _subject_fault(template: Template, values: Mapping[str, object]) -> ContentFault | None:
+    try:
+        _subject(template.render(values))
+    except ContentFault as fault:
+        return fault
+    except KeyError:
+        return None  # it looks inside of values: nothing is known without them
+    return None
 
 
 def _static_headers(settings: Mapping[str, str], letterhead: Letterhead) -> bytes:
