@@ -83,15 +83,15 @@ class School:
         with self.recipients.open("w", newline="") as file:
             csv.writer(file).writerows([HEADER, *rows])
 
-    def arguments(self, *options: str) -> list[str]:
-        """Return the arguments that plan the batch."""
+    def arguments(self, *options: str, recipients: Path | None = None) -> list[str]:
+        """Return the arguments that plan the batch, for the usual recipients unless others are given."""
         batch, config = str(self.folder / "batch.yaml"), str(self.folder / "sendledger.yaml")
-        return ["plan", batch, "-r", str(self.recipients), "-c", config, *options]
+        return ["plan", batch, "-r", str(recipients or self.recipients), "-c", config, *options]
 
-    def plan(self, *options: str) -> Planned:
+    def plan(self, *options: str, recipients: Path | None = None) -> Planned:
         """Plan the batch, and return how it ended."""
         with pytest.raises(SystemExit) as ended:
-            main(self.arguments(*options))
+            main(self.arguments(*options, recipients=recipients))
         assert isinstance(ended.value.code, int)
         shown = self.capsys.readouterr()
         return Planned(code=ended.value.code, out=shown.out, err=shown.err)

@@ -112,3 +112,18 @@ def test_the_same_again_is_known_with_times_settings_and_composed_letters(school
     )
     school.write_rows([pupil(1, student_id="Ren\u00e9")])
     assert school.plan().out == "planned 0, already planned 1, rejected 0\n"
+
+
+def test_another_sender_under_the_same_label_is_a_conflict(school: School) -> None:
+    school.write_rows([pupil(1)])
+    assert school.plan().code == 0
+    settings = school.folder / "sendledger.yaml"
+    settings.write_text(settings.read_text().replace("reports@", "office@"))
+    school.write_rows([pupil(1), pupil(2)])
+
+    done = school.plan()
+
+    assert done.code == 2
+    assert "differs in the sender of the channel: " in done.err
+    assert "school.example" not in done.err
+    assert school.counts()[2] == 1

@@ -112,10 +112,20 @@ def test_nothing_is_planned_when_the_rejects_cannot_be_written(school: School) -
 
 
 def test_a_batch_of_which_no_row_can_be_planned_leaves_its_label_free(school: School) -> None:
-    school.write_batch(("subject: Report for {{name}}", "subject: |\n    Report\n    for {{name}}"))
-    school.write_rows([pupil(1), pupil(2)])
+    school.write_rows([pupil(1, grade=""), pupil(2, grade="")])
     done = school.plan()
     assert (done.code, len(school.rejected())) == (1, 2)
     assert school.counts() == NOTHING
-    school.write_batch()
+    school.write_batch(("the grade is", "The grade is"))
+    school.write_rows([pupil(1), pupil(2)])
     assert school.plan().code == 0
+
+
+def test_a_subject_of_two_lines_is_a_fault_of_the_batch(school: School) -> None:
+    school.write_batch(("subject: Report for {{name}}", "subject: |\n    Report\n    for {{name}}"))
+    school.write_rows([pupil(1), pupil(2)])
+    done = school.plan()
+    assert done.code == 2
+    assert "content (line 8): the subject holds a line break" in done.err
+    assert school.counts() == NOTHING
+    assert not school.rejects.exists()

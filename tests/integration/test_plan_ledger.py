@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -12,23 +11,23 @@ from uuid import UUID
 import pytest
 
 from plan_kit import write_keys
+from sendledger.journal.batch import Authorization, Batch, Entry, Reject, Row
 from sendledger.journal.conflicts import PlanConflict
-from sendledger.journal.intake import Intake, PlanRequest, Reject, Row
-from sendledger.journal.plan import CHUNK_ROWS, Entry, PlanResult, plan
+from sendledger.journal.intake import Intake
+from sendledger.journal.plan import CHUNK_ROWS, PlanResult, plan
 from sendledger.keys import KeyRing
-from sendledger.ledger.words import Lane
 from sendledger.plugin.host import PluginHost
 from sendledger.store.database import Connection, Database
 from smtp_kit import settings_for
 
-REQUEST = PlanRequest(
+BATCH = Batch(
     report="spring-reports",
     content_revision="1",
+    channel="email",
     purpose="school-reports",
-    lane=Lane.BULK,
-    authorization_id="AUTH-1",
-    authorized_by="head of school",
-    authorized_at=datetime(2026, 3, 2, 9, tzinfo=UTC),
+    authorization=Authorization(
+        id="AUTH-1", by="head of school", at=datetime(2026, 3, 2, 9, tzinfo=UTC)
+    ),
     parts={"subject": "Report", "text": "{{name}}"},
 )
 
@@ -47,7 +46,7 @@ def intake(tmp_path: Path, installation_id: UUID) -> Intake:
     host.build_channel("email", "smtp", settings_for(Relay()))
     host.seal()
     write_keys(tmp_path / "state/keys.json", installation_id)
-    return Intake(REQUEST, host.channel("email"), KeyRing.load(tmp_path / "state/keys.json"))
+    return Intake(BATCH, host.channel("email"), KeyRing.load(tmp_path / "state/keys.json"))
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ async def test_a_differing_repeat_beyond_the_chunk_is_a_conflict(
     many = [row(number) for number in range(CHUNK_ROWS + 10)]
     with pytest.raises(PlanConflict) as caught:
         async with ledger.transaction() as connection:
-            await run(connection, intake, [*many, replace(row(0, name="Bo"), line=9999)])
+            await run(connection, intake, [*many, row(0, name="Bo")._replace(line=9999)])
     (conflict,) = caught.value.conflicts
     assert (conflict.field, conflict.lines) == ("variables.name", (9999,))
     async with ledger.connection() as connection:
@@ -142,7 +141,7 @@ async def test_rows_that_were_rejected_before_are_passed_on_in_order(
     ledger: Database, intake: Intake
 ) -> None:
     ragged = Reject(line=2, field="", reason="ragged", remedy="mend it")
-    bad = replace(row(3), destination="nobody")
+    bad = row(3)._replace(destination="nobody")
     rejects: list[Reject] = []
     entries: list[Entry] = [row(1), ragged, bad, row(4)]
     async with ledger.transaction() as connection:
@@ -162,3 +161,29 @@ async def test_a_row_is_eligible_at_once_and_waits_for_dispatch(
             " FROM sendledger.delivery AS d JOIN sendledger.intent AS i USING (intent_id)"
         )
         assert await cursor.fetchall() == [("planned", "dispatch", 1, True, True)]
+
+
+async def test_two_who_plan_again_in_opposite_orders_do_not_wait_for_each_other(
+    ledger: Database, intake: Intake
+) -> None:
+    """More than a chunk each, of a batch that was there: each has rows that the other needs next."""
+    many = [row(number) for number in range(1, CHUNK_ROWS + 500)]
+    async with ledger.transaction() as connection:
+        await run(connection, intake, [row(0)])
+
+    async def once(rows: list[Row]) -> PlanResult:
+        async with ledger.transaction() as connection:
+            return await run(connection, intake, rows)
+
+    results = await asyncio.gather(once(many), once(many[::-1]))
+    assert sorted(result.added for result in results) == [0, len(many)]
+    assert sorted(result.known for result in results) == [0, len(many)]
+
+
+async def test_a_second_run_in_the_same_transaction_knows_what_the_first_planned(
+    ledger: Database, intake: Intake
+) -> None:
+    async with ledger.transaction() as connection:
+        await run(connection, intake, [row(1), row(2)])
+        again = await run(connection, intake, [row(1), row(2), row(3), row(3)])
+    assert again == PlanResult(added=1, known=2, repeated=1, rejected=0)

@@ -2,82 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from sendledger.cli.recipients import Columns
-from sendledger.content import TemplateError
-from sendledger.journal.intake import Intake, PlanRequest
+from sendledger.cli.columns import Columns
+from sendledger.cli.errors import UsageFault
+from sendledger.journal.batch import BatchFault, batch_of
+from sendledger.journal.conflicts import PlanConflict
+from sendledger.journal.intake import Intake, open_intake
 from sendledger.keys import KeyRing
-from sendledger.ledger.words import Lane
-from sendledger.plugin import ContentFault
 from sendledger.plugin.host import PluginHost
-from sendledger.settings.batch import BatchFile, BatchSettings
+from sendledger.settings.batch import BatchFile
 
 
 def read_intake(batch: BatchFile, host: PluginHost, keys: KeyRing) -> Intake:
     """Return the intake of *batch*. Raises ``SettingsError`` or ``PluginFault``."""
-    channel = host.channels.get(batch.settings.channel)
-    if channel is None:
-        known = ", ".join(host.channels) or "none"
-        raise batch.fault(("channel",), f"no such channel is configured; configured: {known}")
-    not_after = batch.settings.not_after
-    if not_after is not None and not_after <= datetime.now(UTC):
-        raise batch.fault(("not_after",), "has passed; nothing could be sent any more")
+    with placed(batch):
+        return open_intake(batch_of(batch.settings), host, keys)
+
+
+@contextmanager
+def placed(batch: BatchFile) -> Iterator[None]:
+    """Tell a fault of *batch* with its line. Raises ``SettingsError``, or ``UsageFault`` for a conflict."""
     try:
-        return Intake(_request(batch.settings), channel, keys)
-    except TemplateError as error:
-        place = f"line {error.line}, column {error.column} of the text: " if error.line else ""
-        raise batch.fault(("content", error.part), place + error.sentence) from None
-    except ContentFault as fault:
-        raise batch.fault(("content",), f"{fault.reason} ({fault.rule})") from None
+        yield
+    except BatchFault as fault:
+        raise batch.fault(fault.path, fault.sentence) from None
+    except PlanConflict as conflict:
+        raise UsageFault(f"{batch.file}: {conflict}") from None
 
 
-def read_columns(batch: BatchFile, intake: Intake) -> Columns:
-    """Return which column holds what. Raises ``SettingsError`` when the content needs what none can hold."""
-    _refuse_paths(batch, intake)
+def read_columns(batch: BatchFile, intake: Intake, *, nested: bool) -> Columns:
+    """Return which column holds what; a *nested* one may hold lists and mappings.
+
+    Raises ``SettingsError`` when the content needs what no column can hold.
+    """
+    if not nested:
+        _refuse_paths(batch, intake)
+    # Inside of a section a name may be one of the item's; without nesting there are no items.
+    optional = intake.inner if nested else frozenset()
     columns = batch.settings.recipients
     return Columns(
         recipient_id=columns.id,
         destination=columns.destination,
-        variables=_variables(batch, intake),
+        variables=_variables(batch, intake, optional),
+        optional=optional,
     )
 
 
-def _variables(batch: BatchFile, intake: Intake) -> Mapping[str, str]:
+def _variables(batch: BatchFile, intake: Intake, optional: frozenset[str]) -> Mapping[str, str]:
     mapped = batch.settings.variables
     if mapped is None:
         return {name: name for name in intake.names}
-    if missing := [name for name in intake.names if name not in mapped]:
+    if missing := [name for name in intake.names if name not in {*mapped, *optional}]:
         names = ", ".join(missing)
         raise batch.fault(("variables",), f"the content uses {names}; name the column of each")
     return mapped
 
 
 def _refuse_paths(batch: BatchFile, intake: Intake) -> None:
-    """Refuse ``{{a.b}}``: it looks inside of a value, and a column holds plain text."""
+    """Refuse ``{{a.b}}``: it looks inside of a value, and a column of CSV holds plain text."""
     sample = dict.fromkeys(intake.names, "x")
     for name, part in intake.content.parts.items():
         try:
             part.render(sample)
         except KeyError as error:
-            sentence = (
-                f"{{{{{error.args[0]}}}}} looks inside of a value, and a column holds text only"
-            )
-            raise batch.fault(("content", name), f"{sentence}; use a plain name") from None
-
-
-def _request(settings: BatchSettings) -> PlanRequest:
-    return PlanRequest(
-        report=settings.report,
-        content_revision=settings.content_revision,
-        purpose=settings.purpose,
-        lane=Lane[settings.lane.upper()],
-        authorization_id=settings.authorization.id,
-        authorized_by=settings.authorization.by,
-        authorized_at=settings.authorization.at,
-        parts=settings.content.parts,
-        settings=settings.content.settings,
-        not_before=settings.not_before,
-        not_after=settings.not_after,
-    )
+            sentence = f"{{{{{error.args[0]}}}}} looks inside of a value, and a column of CSV holds text only"
+            raise batch.fault(("content", name), f"{sentence}; use a plain name, or JSON") from None

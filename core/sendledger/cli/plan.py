@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sendledger.bootstrap import open_desk
-from sendledger.cli.batch import read_columns, read_intake
-from sendledger.cli.errors import UsageFault
+from sendledger.bootstrap import key_ring, open_desk, read_plan
+from sendledger.cli.batch import placed, read_columns, read_intake
 from sendledger.cli.options import Config, Json, config_path, run
+from sendledger.cli.preview import write_preview
 from sendledger.cli.progress import watched
-from sendledger.cli.recipients import open_recipients
+from sendledger.cli.recipients import Format, Recipients, open_recipients
 from sendledger.cli.rejects import RejectsFile, open_rejects, rejects_path
 from sendledger.journal import plan as planning
-from sendledger.journal.conflicts import PlanConflict
+from sendledger.journal.batch import Entry
 from sendledger.journal.intake import Intake
-from sendledger.journal.plan import Entry, PlanResult
+from sendledger.journal.plan import PlanResult
 from sendledger.settings.batch import BatchFile, BatchSettings, load_batch
 from sendledger.store.database import Database
 
@@ -36,14 +36,28 @@ def plan(  # noqa: PLR0913 - the options of the command
         Path, typer.Argument(metavar="BATCH.yaml", help="What is sent, and on whose authority.")
     ],
     recipients: Annotated[
-        Path, typer.Option("--recipients", "-r", help="CSV in UTF-8, with a header.")
+        Path,
+        typer.Option(
+            "--recipients", "-r", help="CSV or JSON lines in UTF-8; - reads standard input."
+        ),
     ],
     *,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="Of the recipients; else by name.", show_default=False),
+    ] = None,
     rejects: Annotated[
         Path | None,
         typer.Option(help="Where rejected rows go; else FILE.rejects.csv.", show_default=False),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, keep none.")] = False,
+    preview: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Write the first N messages, plan none.", show_default=False
+        ),
+    ] = None,
+    preview_dir: Annotated[Path, typer.Option(help="Where the preview goes.")] = Path("preview"),
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -53,40 +67,45 @@ def plan(  # noqa: PLR0913 - the options of the command
     itself is at fault, and nothing is planned.
     """
     read = load_batch(batch)
-    target = rejects or rejects_path(recipients)
-    result = run(_plan(config_path(config), read, recipients, target, dry_run=dry_run))
-    written = target if result.rejected else None
-    if as_json:
-        typer.echo(json.dumps(_document(read.settings, result, written, dry_run=dry_run)))
-    else:
-        typer.echo(_summary(result, written, dry_run=dry_run))
-    if result.rejected:
+    with open_recipients(recipients, form) as opened:
+        if preview is None:
+            target = rejects or rejects_path(recipients)
+            result = run(_plan(config_path(config), read, opened, target, dry_run=dry_run))
+            written = target if result.rejected else None
+            document = _document(read.settings, result, written, dry_run=dry_run)
+            typer.echo(
+                json.dumps(document) if as_json else _summary(result, written, dry_run=dry_run)
+            )
+            rejected = result.rejected
+        else:
+            rejected = run(_preview(config_path(config), read, opened, preview_dir, preview))
+    if rejected:
         raise typer.Exit(REJECTED)
 
 
 async def _plan(
-    config: Path, batch: BatchFile, recipients: Path, target: Path, *, dry_run: bool
+    config: Path, batch: BatchFile, recipients: Recipients, target: Path, *, dry_run: bool
 ) -> PlanResult:
-    with open_recipients(recipients) as file:
-        async with open_desk(config) as desk:
-            intake = read_intake(batch, desk.host, desk.keys)
-            columns = read_columns(batch, intake)
-            watching = watched(
-                file.entries(columns),
-                total_bytes=file.size_bytes,
-                bytes_read=lambda: file.bytes_read,
-            )
-            with open_rejects(target, columns.names()) as rejects, watching as entries:
-                try:
-                    return await _keep(desk.database, intake, entries, rejects, dry_run=dry_run)
-                except PlanConflict as conflict:
-                    raise UsageFault(f"{batch.file}: {conflict}") from None
+    async with open_desk(config) as desk:
+        intake = read_intake(batch, desk.host, desk.keys)
+        columns = read_columns(batch, intake, nested=recipients.nested)
+        watching = watched(
+            recipients.entries(columns),
+            total_bytes=recipients.lines.size_bytes,
+            bytes_read=lambda: recipients.lines.bytes_read,
+        )
+        with (
+            placed(batch),
+            open_rejects(target, columns.names()) as rejects,
+            watching as entries,
+        ):
+            return await _keep(desk.database, intake, entries, rejects, dry_run=dry_run)
 
 
 async def _keep(
     database: Database,
     intake: Intake,
-    entries: Iterator[Entry],
+    entries: AsyncIterator[Entry],
     rejects: RejectsFile,
     *,
     dry_run: bool,
@@ -96,6 +115,25 @@ async def _keep(
         # Before the commit: nothing is planned when it cannot be told who was left out.
         rejects.publish()
     return result
+
+
+async def _preview(
+    config: Path, batch: BatchFile, recipients: Recipients, folder: Path, messages_max: int
+) -> int:
+    """Write the preview, say what it holds, and return how many rows were rejected."""
+    described = read_plan(config)
+    intake = read_intake(batch, described.host, key_ring(described.settings))
+    columns = read_columns(batch, intake, nested=recipients.nested)
+    entries = recipients.entries(columns)
+    seen = await write_preview(intake, entries, folder, messages_max=messages_max)
+    names = columns.names()
+    for reject in seen.rejects:
+        place = f"line {reject.line} {names.get(reject.field, '')}".rstrip()
+        typer.echo(f"sendledger: {place}: {reject.reason}; {reject.remedy}", err=True)
+    typer.echo(
+        f"wrote {seen.written} to {folder}, rejected {len(seen.rejects)}; nothing was planned"
+    )
+    return len(seen.rejects)
 
 
 def _summary(result: PlanResult, rejects: Path | None, *, dry_run: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -17,8 +17,8 @@ Item = TypeVar("Item")
 
 @contextmanager
 def watched(
-    items: Iterable[Item], *, total_bytes: int | None, bytes_read: Callable[[], int]
-) -> Iterator[Iterator[Item]]:
+    items: AsyncIterator[Item], *, total_bytes: int | None, bytes_read: Callable[[], int]
+) -> Iterator[AsyncIterator[Item]]:
     """Lend *items* again, and show how many were taken until the block ends.
 
     *total_bytes* is the size of the file they come from, None when it has no size of its own.
@@ -37,8 +37,12 @@ def watched(
         )
 
 
-def _counted(items: Iterable[Item], step: int, show: Callable[[int], None]) -> Iterator[Item]:
-    for count, item in enumerate(items, 1):
+async def _counted(
+    items: AsyncIterator[Item], step: int, show: Callable[[int], None]
+) -> AsyncIterator[Item]:
+    count = 0
+    async for item in items:
         yield item
+        count += 1
         if count % step == 0:
             show(count)

@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from sendledger.cli.errors import UsageFault
-from sendledger.journal.intake import Reject
+from sendledger.cli.lines import STANDARD_INPUT
+from sendledger.journal.batch import Reject
 
 HEADER = ("line", "column", "reason", "remedy")
 _FIRST_LINE = ",".join(HEADER)
+_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 
 
 def rejects_path(recipients: Path) -> Path:
-    """Return where the rejects of *recipients* go by default: ``spring.rejects.csv`` beside it."""
-    name = recipients.stem if recipients.suffix.lower() == ".csv" else recipients.name
+    """Return where the rejects of *recipients* go by default: ``spring.rejects.csv`` beside it.
+
+    Those of standard input go to ``recipients.rejects.csv`` in the working directory.
+    """
+    if recipients == STANDARD_INPUT:
+        return Path("recipients.rejects.csv")
+    name = recipients.stem if recipients.suffix.lower() in _SUFFIXES else recipients.name
     return recipients.with_name(f"{name}.rejects.csv")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sendledger.journal.intake import DESTINATION, VARIABLE, PlanRequest
+from sendledger.journal.batch import DESTINATION, VARIABLE, Batch
 from sendledger.store.planning import NewBatch, NewIntent, PlannedRow
 
 LINES_MAX = 20
@@ -86,6 +86,13 @@ def header_conflicts(stored: NewBatch, given: NewBatch) -> Iterator[str]:
     for name, field in _HEADER.items():
         if getattr(stored, name) != getattr(given, name):
             yield field
+    # Of the scopes it is the only one that comes from settings rather than from the batch.
+    if _senders(stored) != _senders(given):
+        yield "the sender of the channel"
+
+
+def _senders(batch: NewBatch) -> set[str]:
+    return {key for key in batch.scope_keys if key.startswith("sender:")}
 
 
 def mapping_conflicts(
@@ -97,16 +104,16 @@ def mapping_conflicts(
             yield prefix + name
 
 
-def intent_conflicts(stored: PlannedRow, given: NewIntent, request: PlanRequest) -> Iterator[str]:
+def intent_conflicts(stored: PlannedRow, given: NewIntent, batch: Batch) -> Iterator[str]:
     """Yield the fields in which *given* differs from the intent that has its key."""
     if stored.destination_fingerprint != given.destination_fingerprint:
         yield DESTINATION
     if stored.content_digest != given.content_digest:
         yield from _variable_conflicts(stored.variables, given)
     not_before = None if stored.eligible_at == stored.planned_at else stored.eligible_at
-    if not_before != request.not_before:
+    if not_before != batch.not_before:
         yield "not_before"
-    if stored.not_after != request.not_after:
+    if stored.not_after != batch.not_after:
         yield "not_after"
 
 

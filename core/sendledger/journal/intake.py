@@ -5,79 +5,45 @@ Everything that the recipients of a batch share is worked out once; a recipient 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from sendledger.content import load_content
+from sendledger.content import CompiledContent, TemplateError, UnusableValue, load_content
+from sendledger.journal.batch import (
+    DESTINATION,
+    RECIPIENT,
+    VARIABLE,
+    Batch,
+    BatchFault,
+    Reject,
+    Row,
+    checked,
+)
+from sendledger.journal.variables import VariableRefused, write_variables
 from sendledger.keys import KeyRing
 from sendledger.ledger.identity import (
-    Identity,
     IdentityError,
-    content_digest,
+    IntentKeys,
     identity_text,
-    intent_key,
     keyed,
 )
-from sendledger.ledger.words import Lane
-from sendledger.plugin import Addressee, Content, ContentFault, Destination, DestinationRefused
+from sendledger.plugin import (
+    Addressee,
+    Content,
+    ContentFault,
+    Destination,
+    DestinationRefused,
+    Writer,
+)
 from sendledger.plugin.faults import PluginFault
+from sendledger.plugin.host import PluginHost
 from sendledger.plugin.port import ChannelPort
-from sendledger.store.planning import NewBatch, NewIntent
-
-RECIPIENT = "recipients.id"
-DESTINATION = "recipients.destination"
-VARIABLE = "variables."
-"""Fields that a reject names; the last is followed by the variable."""
+from sendledger.store.planning import DOMAIN_KEY_BYTES, NewBatch, NewIntent
 
 SAMPLE_TOKEN = "a" * 44
+DOMAINS_MAX = 4096
 _SAMPLE_VALUE = "x"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """What a batch is: the report, its content, and on whose authority it goes to anybody.
-
-    ``parts`` are template sources by name, ``settings`` the content's own. Without ``not_before`` an
-    intent is eligible at once, without ``not_after`` for good. Instants are aware.
-    """
-
-    report: str
-    content_revision: str
-    purpose: str
-    lane: Lane
-    authorization_id: str
-    authorized_by: str
-    authorized_at: datetime
-    parts: Mapping[str, str]
-    settings: Mapping[str, str] = field(default_factory=dict)
-    not_before: datetime | None = None
-    not_after: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A recipient as read: ``line`` is where it began. A variable that has no value is None."""
-
-    line: int
-    recipient_id: str = field(repr=False)
-    destination: str = field(repr=False)
-    variables: Mapping[str, Any] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
-    """Why a recipient is not planned; holds nobody else and quotes nothing of the row.
-
-    ``field`` is one of the fields above, empty when the row as a whole or the content is meant.
-    """
-
-    line: int
-    field: str
-    reason: str
-    remedy: str
 
 
 class _Refused(Exception):  # noqa: N818 - a refusal is the word for it
@@ -91,56 +57,49 @@ class _Refused(Exception):  # noqa: N818 - a refusal is the word for it
 class Intake:
     """The recipients' way into one batch, on one channel; reads no clock and touches no database."""
 
-    def __init__(self, request: PlanRequest, port: ChannelPort, keys: KeyRing) -> None:
-        """Compile the content of *request* for the channel behind *port*.
+    def __init__(self, batch: Batch, port: ChannelPort, keys: KeyRing) -> None:
+        """Compile the content of *batch* for the channel behind *port*.
 
-        Raises ``TemplateError`` for a bad template or set of parts, ``ContentFault`` for content that can
-        never be sent, ``IdentityError`` for a label that cannot be one, and ``PluginFault``.
+        Raises :class:`BatchFault` for a label, an instant or content that can never be sent, and
+        ``PluginFault``.
         """
-        capabilities = port.capabilities
-        self.request = request
-        self.content = load_content(
-            request.parts,
-            capabilities.parts,
-            settings=request.settings,
-            required=capabilities.required_parts,
-        )
+        self.batch = checked(batch)
+        self.content = _compile(batch, port)
         self.names = tuple(sorted(self.content.names))
+        self.inner = self.content.names - self.content.variables
         self.template_revision = bytes.fromhex(self.content.revision_hex)
         self._port = port
-        self._writer = port.prepare(
-            Content(
-                revision=self.content.revision_hex,
-                parts=self.content.parts,
-                settings=self.content.settings,
-            )
+        self._writer = _prepare(self.content, port)
+        self._content_key = keys.intent_key_key
+        self._intent_keys = IntentKeys(
+            keys.intent_key_key,
+            report=self.batch.report,
+            channel=port.name,
+            revision=self.batch.content_revision,
         )
-        self._report = identity_text("the report", request.report)
-        self._revision = identity_text("the content revision", request.content_revision)
-        self._intent_key_key = keys.intent_key_key
         self._recipient_key = keys.recipient_key
         self._destination_key = keys.destination_key
+        self._domain_key = lru_cache(DOMAINS_MAX)(self._key_of_domain)
 
     def header(self, content_id: int) -> NewBatch:
         """Return the batch header, with the stored content as *content_id*. Raises ``PluginFault``."""
-        request, channel = self.request, self._port.name
-        purpose = identity_text("the purpose", request.purpose)
+        batch, channel = self.batch, self._port.name
         return NewBatch(
-            report=self._report,
+            report=batch.report,
             channel=channel,
-            content_revision=self._revision,
-            purpose=purpose,
-            lane=request.lane,
+            content_revision=batch.content_revision,
+            purpose=batch.purpose,
+            lane=batch.lane,
             content_id=content_id,
-            authorization_id=request.authorization_id,
-            authorized_by=request.authorized_by,
-            authorized_at=request.authorized_at,
+            authorization_id=batch.authorization.id,
+            authorized_by=batch.authorization.by,
+            authorized_at=batch.authorization.at,
             scope_keys=[
                 "all",
                 f"channel:{channel}",
-                f"sender:{channel}/{self._port.sender_of(request.settings)}",
-                f"purpose:{purpose}",
-                f"batch:{self._report}/{self._revision}/{channel}",
+                f"sender:{channel}/{self._port.sender_of(batch.settings)}",
+                f"purpose:{batch.purpose}",
+                f"batch:{batch.report}/{batch.content_revision}/{channel}",
             ],
         )
 
@@ -153,37 +112,49 @@ class Intake:
                 line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
             )
 
+    def message(self, row: Row) -> bytes | Reject:
+        """Return the message for *row* as it would go on the wire, but for its token and its date."""
+        found = self.read(row)
+        if isinstance(found, Reject):
+            return found
+        key = found.intent_key
+        return self._writer.write(_addressee(key, found.destination, self._values(row.variables)))
+
     def _intent(self, row: Row) -> NewIntent:
         recipient = _recipient(row.recipient_id)
         destination = self._destination(row.destination)
-        variables = {name: row.variables.get(name) for name in self.names}
-        _refuse_nul(variables)
-        identity = Identity(
-            report=self._report,
-            recipient=recipient,
-            channel=self._port.name,
-            revision=self._revision,
-        )
-        key = intent_key(self._intent_key_key, identity)
+        variables = self._values(row.variables)
+        text = _variables_text(variables)
+        key = self._intent_keys.of(recipient)
         self._try_writing(key, destination, variables)
         return NewIntent(
             intent_key=key,
             recipient_fingerprint=keyed(self._recipient_key, recipient),
             destination_fingerprint=keyed(self._destination_key, destination.canonical),
-            domain_key=self._domain_key(destination.domain),
-            content_digest=content_digest(
-                self._intent_key_key,
-                template_revision=self.content.revision_hex,
-                variables=variables,
-            ),
+            content_digest=keyed(self._content_key, self.content.revision_hex, text),
             recipient_id=recipient,
             destination=destination.address,
-            variables=json.dumps(variables, ensure_ascii=False),
+            variables=text,
+            domain_key=None if destination.domain is None else self._domain_key(destination.domain),
         )
 
-    def _domain_key(self, domain: str | None) -> bytes | None:
+    def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the content may look up, and nothing else of a person; a blank text is no value.
+
+        What is looked up inside of sections only is left out when it has none: it is the items' there.
+        """
+        values = {name: given.get(name) for name in self.names}
+        for name, value in values.items():
+            if isinstance(value, str) and not value.strip():
+                values[name] = None
+        for name in self.inner:
+            if values[name] is None:
+                del values[name]
+        return values
+
+    def _key_of_domain(self, domain: str) -> bytes:
         """Return what the limits of a destination domain are counted under."""
-        return None if domain is None else keyed(self._destination_key, "domain", domain)[:8]
+        return keyed(self._destination_key, "domain", domain)[:DOMAIN_KEY_BYTES]
 
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")
@@ -203,8 +174,7 @@ class Intake:
         fault = self._fault(key, destination, variables)
         if fault is None:
             return
-        if missing := self._missing(variables):
-            raise _Refused(VARIABLE + missing, "the value is empty", "fill it in")
+        self._refuse_values(variables)
         for name in self.names:
             # The culprit is the variable without which the message can be written.
             if not self._fault(key, destination, {**variables, name: _SAMPLE_VALUE}):
@@ -214,29 +184,57 @@ class Intake:
     def _fault(
         self, key: bytes, destination: Destination, variables: dict[str, Any]
     ) -> ContentFault | None:
-        addressee = Addressee(
-            intent_key=key.hex(),
-            attempt_number=1,
-            token=SAMPLE_TOKEN,
-            destination=destination.address,
-            variables=variables,
-        )
         try:
-            self._writer.write(addressee)
+            self._writer.write(_addressee(key, destination.address, variables))
         except ContentFault as fault:
             return fault
         return None
 
-    def _missing(self, variables: dict[str, Any]) -> str | None:
-        """Return the variable that a part shows and that has no value."""
+    def _refuse_values(self, variables: dict[str, Any]) -> None:
+        """Refuse a row without a value that a part shows, or with one that cannot be shown."""
         for part in self.content.parts.values():
             try:
                 part.render(variables)
+            except UnusableValue as error:
+                reason = f"found a {error.kind}; the content shows a text or a number"
+                raise _Refused(_variable(error), reason, "correct the value") from None
             except KeyError as error:
-                name = str(error.args[0]).partition(".")[0]
-                if variables.get(name) is None:
-                    return name
-        return None
+                path = str(error.args[0])
+                reason = "the value is empty" if path in variables else f"{path} has no value"
+                raise _Refused(_variable(error), reason, "fill it in") from None
+
+
+def open_intake(batch: Batch, host: PluginHost, keys: KeyRing) -> Intake:
+    """Return the intake of *batch* on its channel. Raises :class:`BatchFault` or ``PluginFault``."""
+    channel = host.channels.get(batch.channel)
+    if channel is None:
+        known = ", ".join(host.channels) or "none"
+        raise BatchFault(("channel",), f"no such channel is configured; configured: {known}")
+    return Intake(batch, channel, keys)
+
+
+def _compile(batch: Batch, port: ChannelPort) -> CompiledContent:
+    capabilities = port.capabilities
+    try:
+        return load_content(
+            batch.parts,
+            capabilities.parts,
+            settings=batch.settings,
+            required=capabilities.required_parts,
+        )
+    except TemplateError as error:
+        place = f"line {error.line}, column {error.column} of the text: " if error.line else ""
+        raise BatchFault(("content", error.part), place + error.sentence) from None
+
+
+def _prepare(content: CompiledContent, port: ChannelPort) -> Writer:
+    compiled = Content(
+        revision=content.revision_hex, parts=content.parts, settings=content.settings
+    )
+    try:
+        return port.prepare(compiled)
+    except ContentFault as fault:
+        raise BatchFault(("content",), f"{fault.reason} ({fault.rule})") from None
 
 
 def _recipient(text: str) -> str:
@@ -246,7 +244,23 @@ def _recipient(text: str) -> str:
         raise _Refused(RECIPIENT, str(error), "give the recipient the id it has with you") from None
 
 
-def _refuse_nul(variables: Mapping[str, Any]) -> None:
-    for name, value in variables.items():
-        if isinstance(value, str) and "\0" in value:
-            raise _Refused(VARIABLE + name, "the value holds a NUL character", "take it out")
+def _variables_text(variables: Mapping[str, Any]) -> str:
+    try:
+        return write_variables(variables)
+    except VariableRefused as refused:
+        raise _Refused(VARIABLE + refused.name, refused.reason, "correct the value") from None
+
+
+def _variable(error: KeyError) -> str:
+    """Return the field of the variable whose name, perhaps a dotted one, *error* tells."""
+    return VARIABLE + str(error.args[0]).partition(".")[0]
+
+
+def _addressee(key: bytes, address: str, variables: Mapping[str, Any]) -> Addressee:
+    return Addressee(
+        intent_key=key.hex(),
+        attempt_number=1,
+        token=SAMPLE_TOKEN,
+        destination=address,
+        variables=variables,
+    )

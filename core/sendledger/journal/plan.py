@@ -6,9 +6,13 @@ the same key is a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
 
+from sendledger.journal.batch import BatchFault, Entry, Reject, Row
+from sendledger.journal.beside import Beside
 from sendledger.journal.conflicts import (
     Conflict,
     Conflicts,
@@ -18,15 +22,25 @@ from sendledger.journal.conflicts import (
     mapping_conflicts,
     repeat_conflicts,
 )
-from sendledger.journal.intake import Intake, Reject, Row
+from sendledger.journal.intake import Intake
 from sendledger.store import planning
-from sendledger.store.database import Connection
-from sendledger.store.listening import notify_work
-from sendledger.store.planning import BatchRow, NewIntent
+from sendledger.store.planning import (
+    BatchRow,
+    NewBatch,
+    NewIntent,
+    PlanningConnection,
+    PlanningStart,
+)
 
 CHUNK_ROWS = 5_000
+TURN_ROWS = 50
+"""After so many rows others get a turn: the database's answers, and the rest of an application."""
 
-Entry = Row | Reject
+Item = TypeVar("Item")
+Entries = Iterable[Entry] | AsyncIterable[Entry]
+OnReject = Callable[[Reject], None]
+Chunk = dict[bytes, tuple[int, NewIntent]]
+"""Intents by key, each with its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,38 +54,72 @@ class PlanResult:
 
 
 async def plan(
-    connection: Connection,
-    intake: Intake,
-    entries: Iterable[Entry],
-    *,
-    on_reject: Callable[[Reject], None],
+    connection: PlanningConnection, intake: Intake, entries: Entries, *, on_reject: OnReject
 ) -> PlanResult:
     """Plan every row of *entries* that can be planned; the rest goes to *on_reject*, in order.
 
-    *connection* is in the caller's transaction, which decides whether any of it happened. Memory is
-    bounded by a chunk of rows. Without a plannable row nothing is stored, not even the batch.
-    Raises :class:`PlanConflict`, ``PluginFault``, and whatever *entries* raises.
+    Everything or nothing, in the caller's transaction, which decides whether any of it happened; others
+    who plan the same batch wait for its end. Memory is bounded by two chunks of rows. Without a plannable
+    row nothing is stored, not even the batch. Raises :class:`PlanConflict`, :class:`BatchFault`,
+    ``PluginFault``, and whatever *entries* raises.
     """
-    run = _Run(connection, intake, on_reject)
+    async with planning.whole(connection):
+        run = await _begin(connection, intake, on_reject)
+        # One chunk is stored while the next is read: Postgres and Python have a core each.
+        async with Beside() as storing:
+            async for entry in each(entries):
+                run.take(entry)
+                if run.taken % TURN_ROWS == 0:
+                    await storing.turn()
+                if len(run.chunk) >= CHUNK_ROWS:
+                    await storing.start(run.keep, run.cut())
+            await storing.start(run.keep, run.cut())
+        return run.result()
+
+
+async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
+    """Yield *items*, however they are to be asked for."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+async def _begin(connection: PlanningConnection, intake: Intake, on_reject: OnReject) -> _Run:
+    await planning.hold_planning(connection, _planning_lock(intake.header(content_id=0)))
+    start = await planning.read_start(connection)
+    not_after = intake.batch.not_after
+    if not_after is not None and not_after <= start.now:
+        raise BatchFault(("not_after",), "has passed; nothing could be sent any more")
+    run = _Run(connection, intake, on_reject, start)
     await run.find_batch()
-    for entry in entries:
-        run.take(entry)
-        if len(run.chunk) >= CHUNK_ROWS:
-            await run.keep_chunk()
-    await run.keep_chunk()
-    return run.result()
+    return run
+
+
+def _planning_lock(batch: NewBatch) -> int:
+    """Return the number that all who plan *batch* lock. Another batch may share it: that costs a wait."""
+    label = f"{batch.report}\0{batch.channel}\0{batch.content_revision}"
+    return int.from_bytes(sha256(label.encode()).digest()[:8], "big", signed=True)
 
 
 class _Run:
-    """One run of :func:`plan`; the chunk holds rows by intent key, each with its line."""
+    """One run of :func:`plan`: ``take`` fills the chunk, ``keep`` stores one that was cut off."""
 
     def __init__(
-        self, connection: Connection, intake: Intake, on_reject: Callable[[Reject], None]
+        self,
+        connection: PlanningConnection,
+        intake: Intake,
+        on_reject: OnReject,
+        start: PlanningStart,
     ) -> None:
-        self.chunk: dict[bytes, tuple[int, NewIntent]] = {}
+        self.chunk: Chunk = {}
+        self.taken = 0
         self._connection = connection
         self._intake = intake
         self._on_reject = on_reject
+        self._start = start
         self._batch: BatchRow | None = None
         self._conflicts = Conflicts()
         self._added = self._known = self._repeated = self._rejected = 0
@@ -87,6 +135,7 @@ class _Run:
 
     def take(self, entry: Entry) -> None:
         """Put the intent of *entry* into the chunk, or reject it."""
+        self.taken += 1
         found = self._intake.read(entry) if isinstance(entry, Row) else entry
         if isinstance(found, Reject):
             self._rejected += 1
@@ -97,25 +146,26 @@ class _Run:
             self._repeated += 1
             self._conflicts.add(entry.line, repeat_conflicts(first, found))
 
-    async def keep_chunk(self) -> None:
-        """Store what is new in the chunk, and compare the rest with what was there before."""
-        if not self.chunk:
+    def cut(self) -> Chunk:
+        """Return the chunk, and begin another."""
+        chunk, self.chunk = self.chunk, {}
+        return chunk
+
+    async def keep(self, chunk: Chunk) -> None:
+        """Store what is new in *chunk*, and compare the rest with what was there before."""
+        if not chunk:
             return
-        request = self._intake.request
-        batch = self._batch or await self._keep_batch()
+        batch = self._intake.batch
         new = await planning.add_intents(
             self._connection,
-            batch,
-            [intent for _, intent in self.chunk.values()],
-            eligible_at=request.not_before,
-            not_after=request.not_after,
+            self._batch or await self._keep_batch(),
+            [intent for _, intent in chunk.values()],
+            eligible_at=batch.not_before,
+            not_after=batch.not_after,
         )
         self._added += len(new)
-        if new:
-            await notify_work(self._connection, batch.channel)
-        if len(new) < len(self.chunk):
-            await self._compare([key for key in self.chunk if key not in new])
-        self.chunk.clear()
+        if len(new) < len(chunk):
+            await self._compare({key: chunk[key] for key in chunk if key not in new})
 
     def result(self) -> PlanResult:
         """Return the counts. Raises :class:`PlanConflict` when a row differed from what was planned."""
@@ -128,16 +178,14 @@ class _Run:
         )
 
     async def _keep_batch(self) -> BatchRow:
-        request = self._intake.request
+        batch = self._intake.batch
         content_id = await planning.keep_content(
             self._connection,
             template_revision=self._intake.template_revision,
-            parts=dict(request.parts),
-            settings=dict(request.settings),
+            parts=batch.parts,
+            settings=batch.settings,
         )
         self._batch = await planning.keep_batch(self._connection, self._intake.header(content_id))
-        # Another process may have been first, between our look and now.
-        await self._compare_header(self._batch)
         return self._batch
 
     async def _compare_header(self, stored: BatchRow) -> None:
@@ -146,23 +194,20 @@ class _Run:
         if fields:
             raise PlanConflict(Conflict(field=field) for field in fields)
 
-    async def _content_conflicts(self, stored: BatchRow) -> Iterator[str]:
+    async def _content_conflicts(self, stored: BatchRow) -> list[str]:
         content = await planning.load_content(self._connection, stored.content_id)
         if content.template_revision == self._intake.template_revision:
-            return iter(())
-        request = self._intake.request
-        return iter(
-            [
-                *mapping_conflicts("content.", content.parts, request.parts),
-                *mapping_conflicts("content.settings.", content.settings, request.settings),
-            ]
-        )
+            return []
+        batch = self._intake.batch
+        return [
+            *mapping_conflicts("content.", content.parts, batch.parts),
+            *mapping_conflicts("content.settings.", content.settings, batch.settings),
+        ]
 
-    async def _compare(self, keys: list[bytes]) -> None:
-        stored = await planning.load_planned(self._connection, keys)
-        for key in keys:
-            line, intent = self.chunk[key]
+    async def _compare(self, chunk: Chunk) -> None:
+        stored = await planning.load_planned(self._connection, list(chunk), start=self._start)
+        for key, (line, intent) in chunk.items():
             found = stored[key]
             self._repeated += found.fresh
             self._known += not found.fresh
-            self._conflicts.add(line, intent_conflicts(found, intent, self._intake.request))
+            self._conflicts.add(line, intent_conflicts(found, intent, self._intake.batch))

@@ -47,6 +47,27 @@ def intent_key(key: bytes, identity: Identity) -> bytes:
     return keyed(key, KEY_VERSION, *parts, str(identity.correction))
 
 
+class IntentKeys:
+    """The intent keys of one report, channel and revision: what recipients share is framed once.
+
+    Each is what :func:`intent_key` returns. Raises :class:`IdentityError` as it does.
+    """
+
+    def __init__(self, key: bytes, *, report: str, channel: str, revision: str) -> None:
+        report, channel, revision = (
+            identity_text(name, text)
+            for name, text in (("report", report), ("channel", channel), ("revision", revision))
+        )
+        self._key = key
+        self._before = _framed((KEY_VERSION, report))
+        self._after = _framed((channel, revision, "0"))
+
+    def of(self, recipient: str) -> bytes:
+        """Return the intent key of *recipient*."""
+        middle = _frame(identity_text("recipient", recipient))
+        return _mac(self._key, self._before + middle + self._after)
+
+
 def identity_text(name: str, text: str) -> str:
     """Return *text* in NFC without surrounding space.
 
@@ -65,7 +86,7 @@ def identity_text(name: str, text: str) -> str:
 
 def keyed(key: bytes, *parts: str) -> bytes:
     """Return a 16-byte keyed digest (HMAC-SHA256, truncated) over length-prefixed *parts*."""
-    return hmac.digest(key, _framed(parts), "sha256")[:KEY_BYTES]
+    return _mac(key, _framed(parts))
 
 
 def content_digest(key: bytes, *, template_revision: str, variables: Mapping[str, Any]) -> bytes:
@@ -82,8 +103,16 @@ def variables_text(variables: Mapping[str, Any]) -> str:
 
 
 def _framed(parts: tuple[str, ...]) -> bytes:
-    encoded = [part.encode() for part in parts]
-    return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+    return b"".join(map(_frame, parts))
+
+
+def _frame(part: str) -> bytes:
+    encoded = part.encode()
+    return len(encoded).to_bytes(4, "big") + encoded
+
+
+def _mac(key: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, content, "sha256")[:KEY_BYTES]
 
 
 def seal(key: bytes, intent_id: int, *parts: object) -> bytes:

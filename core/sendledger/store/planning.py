@@ -142,9 +142,10 @@ async def whole(connection: PlanningConnection) -> AsyncIterator[None]:
 
 
 async def read_binding(connection: PlanningConnection) -> Binding | None:
-    """Return what the database is bound to, None when it holds no ledger; takes its transaction along."""
+    """Return what the database is bound to, None when it holds no ledger."""
     try:
-        return await _fetch_one(connection, class_row(Binding), _READ_BINDING, {})
+        async with whole(connection):
+            return await _fetch_one(connection, class_row(Binding), _READ_BINDING, {})
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
         return None
 

@@ -1,0 +1,111 @@
+"""Recipients as CSV (RFC 4180) in UTF-8, with a header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import AsyncIterator, Iterable, Iterator
+from difflib import get_close_matches
+
+from sendledger.cli.columns import Columns
+from sendledger.cli.errors import UsageFault
+from sendledger.cli.lines import Lines
+from sendledger.journal.batch import Entry, Reject, Row
+
+
+class CsvRecipients:
+    """Recipients in CSV. A value is plain text."""
+
+    nested = False
+
+    def __init__(self, lines: Lines) -> None:
+        """Read the header. Raises :class:`UsageFault` when it is none."""
+        self.lines = lines
+        self._records = csv.reader(self._texts(), strict=True)
+        header = next((record for _, record in iter(self._next, None) if record), [])
+        self.header = [name.strip() for name in header]
+        if not any(self.header):
+            raise lines.fault(1, "expected a line with the names of the columns")
+        self._refuse_twins()
+
+    def entries(self, columns: Columns) -> AsyncIterator[Entry]:
+        """Yield a row or a reject for each record, blank lines left out. Raises :class:`UsageFault`."""
+        self._refuse_missing(columns.names().values())
+        return self._entries(columns)
+
+    async def _entries(self, columns: Columns) -> AsyncIterator[Entry]:
+        at = {name: place for place, name in enumerate(self.header)}
+        recipient, destination = at[columns.recipient_id], at[columns.destination]
+        variables = [(name, at[column]) for name, column in columns.variables.items()]
+        width, empty = len(self.header), True
+        while await self.lines.ready():
+            for line, record in self._held():
+                empty = False
+                if len(record) == width:
+                    values = {name: record[place] for name, place in variables}
+                    yield Row(line, record[recipient], record[destination], values)
+                else:
+                    yield _ragged(line, len(record), width)
+        if empty:
+            raise UsageFault(
+                f"{self.lines.name}: there are no recipients below the header; add them"
+            )
+
+    # A file without a header begins with a person: what stands there is never repeated.
+
+    def _refuse_twins(self) -> None:
+        first: dict[str, int] = {}
+        for place, name in enumerate(self.header, 1):
+            if name and first.setdefault(name, place) != place:
+                sentence = (
+                    f"columns {first[name]} and {place} have the same name; rename one of them"
+                )
+                raise self.lines.fault(1, sentence)
+
+    def _refuse_missing(self, columns: Iterable[str]) -> None:
+        for column in columns:
+            if column in self.header:
+                continue
+            if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t|"):
+                remedy = "the columns must be separated by commas"
+            elif close := get_close_matches(column, self.header, n=1, cutoff=0.8):
+                remedy = f'did you mean "{close[0]}"?'
+            else:
+                remedy = "write it in the header, or name another column in the batch file"
+            raise self.lines.fault(1, f'found no column "{column}"; {remedy}')
+
+    def _held(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the records that are there, blank ones left out; for the end of the last it may wait."""
+        while self.lines.held and (found := self._next()):
+            if found[1]:
+                yield found
+
+    def _next(self) -> tuple[int, list[str]] | None:
+        """Return the next record and the line it begins on, or None at the end."""
+        line = self._records.line_num + 1
+        try:
+            return line, next(self._records)
+        except StopIteration:
+            return None
+        except csv.Error as error:  # its words are about quotes and limits, never the text
+            sentence = (
+                f"not valid CSV ({error}); a quoted value ends right before a comma or the line's"
+                " end, and a quote inside it is doubled"
+            )
+            raise self.lines.fault(line, sentence) from None
+
+    def _texts(self) -> Iterator[str]:
+        for line in self.lines:
+            try:
+                yield line.decode()
+            except UnicodeDecodeError:
+                sentence = "not UTF-8; save the file as CSV in UTF-8"
+                raise self.lines.fault(self.lines.number, sentence) from None
+
+
+def _ragged(line: int, found: int, expected: int) -> Reject:
+    return Reject(
+        line=line,
+        field="",
+        reason=f"the row has {found} values, the header {expected}",
+        remedy="fill in what is missing, or quote a value that holds a comma",
+    )
