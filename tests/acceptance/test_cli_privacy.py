@@ -31,7 +31,11 @@ def cage(site: Site) -> Site:
 def plan_of(site: Site, rows: dict[str, str], name: str = NAME) -> Ran:
     site.write()
     site.write_recipients(rows, dict.fromkeys(rows, name))
-    return site.ask("plan", "batch.yaml", "-r", "recipients.csv")
+    return plan_again(site)
+
+
+def plan_again(site: Site) -> Ran:
+    return site.called("plan", f"{site.folder}/batch.yaml", "-r", f"{site.folder}/recipients.csv")
 
 
 def test_planning_says_nothing_of_anybody_whatever_is_wrong(cage: Site) -> None:
@@ -46,11 +50,11 @@ def test_planning_says_nothing_of_anybody_whatever_is_wrong(cage: Site) -> None:
     assert conflict.code == 2
     assert_says_nothing(conflict)
     (cage.folder / "recipients.csv").write_text(f"{IDENTITY},{LOCAL}@{DOMAIN},{NAME}\n")
-    headless = cage.ask("plan", "batch.yaml", "-r", "recipients.csv")
+    headless = plan_again(cage)
     assert headless.code == 2
     assert_says_nothing(headless)
     (cage.folder / "recipients.csv").write_text(f'id,email,name\n"{IDENTITY},{LOCAL}@{DOMAIN}\n')
-    assert_says_nothing(cage.ask("plan", "batch.yaml", "-r", "recipients.csv"))
+    assert_says_nothing(plan_again(cage))
     cage.batch["content"]["text"] = f"{BODY} {{{{{{name}}}}}}"
     assert_says_nothing(plan_of(cage, good))
 

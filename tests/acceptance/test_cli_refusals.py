@@ -30,6 +30,12 @@ def assert_refused(ran: Ran, sentence: str) -> None:
     assert (ran.code, ran.out, ran.err) == (2, "", f"sendledger: {sentence}\n")
 
 
+def told(site: Site, *arguments: str) -> Ran:
+    """Run a command in this process; paths are shown as from the installation's folder."""
+    ran = site.called(*arguments)
+    return Ran(code=ran.code, out=ran.out, err=ran.err.replace(f"{site.folder}/", ""))
+
+
 # --- settings ------------------------------------------------------------------------------------
 
 
@@ -145,7 +151,7 @@ def test_a_fault_of_the_settings_is_named_with_its_path_line_and_remedy(
 ) -> None:
     damage(site)
     site.write()
-    assert_refused(site.ask("check"), sentence)
+    assert_refused(told(site, "check"), sentence)
 
 
 def test_every_fault_of_a_file_is_told_at_once(site: Site) -> None:
@@ -160,12 +166,13 @@ def test_every_fault_of_a_file_is_told_at_once(site: Site) -> None:
 
 @pytest.mark.parametrize("command", ["check", "status", "work", "rebuild", "plan", "explain"])
 def test_no_command_goes_on_with_settings_it_does_not_understand(site: Site, command: str) -> None:
-    more = {"plan": ["batch.yaml", "-r", "recipients.csv"], "explain": ["abcd"]}
+    batch = [f"{site.folder}/batch.yaml", "-r", f"{site.folder}/recipients.csv"]
+    more = {"plan": batch, "explain": ["abcd"]}
     site.write_recipients({"s1": "pat@home.test"})
     site.write()
     with site.config.open("a") as file:
         file.write("chanels: {}\n")
-    ran = site.ask(command, *more.get(command, []))
+    ran = told(site, command, *more.get(command, []))
     assert_refused(ran, "sendledger.yaml: chanels (line 21): unknown key; did you mean channels?")
     assert site.count("batch") == 0
 
@@ -189,13 +196,13 @@ def test_a_file_that_holds_no_settings_is_named_with_the_line(
     site: Site, text: str, sentence: str
 ) -> None:
     site.config.write_text(text)
-    assert_refused(site.ask("check"), f"sendledger.yaml: {sentence}")
+    assert_refused(told(site, "check"), f"sendledger.yaml: {sentence}")
 
 
 def test_a_settings_file_that_cannot_be_read_is_named(site: Site) -> None:
     site.config.unlink()
     site.config.mkdir()
-    ran = site.ask("check", "-c", "sendledger.yaml")
+    ran = told(site, "check")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("sendledger: sendledger.yaml: ")
     assert "Traceback" not in ran.err
@@ -217,7 +224,7 @@ def test_a_key_file_that_others_can_read_is_refused(site: Site) -> None:
 def test_a_damaged_key_file_is_refused_and_not_replaced(site: Site) -> None:
     keys = site.folder / "state/keys.json"
     keys.write_text('{"format": 1, "identity": "' + CANARY)
-    ran = site.ask("status")
+    ran = told(site, "status")
     assert_refused(
         ran, "state/keys.json: is not a key ring of format 1; restore it from its backup"
     )
@@ -227,7 +234,7 @@ def test_a_damaged_key_file_is_refused_and_not_replaced(site: Site) -> None:
 def test_a_secret_that_others_can_read_is_refused(site: Site) -> None:
     (site.folder / "dsn").chmod(0o644)
     assert_refused(
-        site.ask("status"),
+        told(site, "status"),
         "sendledger.yaml: database.dsn (line 2): the secret's file can be used by other users;"
         " run chmod 600 on it",
     )
@@ -479,7 +486,7 @@ def test_a_batch_at_fault_is_refused_whole_with_its_place(
     site.write_recipients({"s1": "pat@home.test"})
     damage(site)
     site.write()
-    ran = site.ask("plan", "batch.yaml", "-r", "recipients.csv")
+    ran = told(site, "plan", f"{site.folder}/batch.yaml", "-r", f"{site.folder}/recipients.csv")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"sendledger: {place}")
     assert len(ran.err.splitlines()) == 1

@@ -77,7 +77,7 @@ async def test_an_intent_past_its_last_instant_fails_as_expired_without_an_attem
     site: Site,
 ) -> None:
     async with relay_of(site) as relay:
-        ends = datetime.now(UTC) + timedelta(seconds=2)
+        ends = datetime.now(UTC) + timedelta(seconds=4)
         site.batch["not_after"] = ends.isoformat()
         await site.planned(people(2))
         await until(lambda: site.select("SELECT now() > %s", ends) == [(True,)])

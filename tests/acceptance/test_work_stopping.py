@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from acceptance.rig import Site, ended, people, relay_of, terminate, until
+from acceptance.rig import Site, drained, ended, people, relay_of, terminate, until
 from sendledger_sandbox import ConnectionInfo, Phase, read_journal
 
 SLOTS = 4
@@ -150,13 +150,19 @@ async def test_a_drain_with_nothing_planned_ends_and_says_so(site: Site) -> None
 
 async def test_nothing_is_sent_before_its_time(site: Site) -> None:
     async with relay_of(site) as relay:
-        site.batch["not_before"] = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+        site.batch["not_before"] = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
         await site.planned(people(3))
         early = await site.run("work", "--drain")
         assert "handed over: nothing" in early.out
         assert "still awaited: 3 planned, dispatch" in early.out
         assert relay.connections.total == 0
-        await site.run("work", "--drain", "--within", "1m")
+
+
+async def test_what_is_planned_for_later_goes_when_its_time_has_come(site: Site) -> None:
+    async with relay_of(site):
+        site.batch["not_before"] = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+        await site.planned(people(3))
+        await drained(site, within_s=60)
         assert {row.status for row in site.rows()} == {"submitted"}
         [(too_early,)] = site.select(
             "SELECT count(*) FROM sendledger.attempt JOIN sendledger.intent USING (intent_id)"
