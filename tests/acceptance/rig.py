@@ -30,6 +30,7 @@ import psycopg
 import yaml
 from psycopg.rows import class_row, tuple_row
 
+from acceptance.documents import batch_of, policy_of, settings_of
 from sendledger.bootstrap import open_desk, workshop
 from sendledger.cli import main
 from sendledger.work.context import Workshop
@@ -38,9 +39,6 @@ from sendledger_sandbox import CaptureServer
 
 DEADLINE_S = 30.0
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "COLUMNS": "120"}
-SCALE = 60
-"""Every duration of :func:`settings_of` and :func:`policy_of` is divided by it."""
-
 ROWS = b"""
 SELECT
     s.recipient_id, i.intent_id, encode(i.intent_key, 'hex') AS key, d.status, d.awaits, d.due_at,
@@ -52,58 +50,6 @@ JOIN sendledger.recipient_secret AS s USING (intent_id)
 LEFT JOIN sendledger.observation AS o ON o.intent_id = i.intent_id AND o.seq = d.because
 ORDER BY i.intent_id
 """
-
-
-def settings_of(port: int, dsn: str = "dsn") -> dict[str, Any]:
-    """Return settings with one email channel whose relay listens on *port* of this machine."""
-    return {
-        "database": {"dsn": {"$file": dsn}},
-        "state_dir": "state",
-        "policy": "policy.yaml",
-        "channels": {
-            "email": {
-                "plugin": "smtp",
-                "slots": "4",
-                "settings": {
-                    "host": "127.0.0.1",
-                    "port": str(port),
-                    "tls": "none",
-                    "sender": "reports@school.example",
-                    "return_path_domain": "bounces.school.example",
-                },
-            }
-        },
-        "worker": {
-            "lease": "3m",
-            "sweep": "15s",
-            "poll": "6s",
-            "stop_grace": "5m",
-        },
-    }
-
-
-def policy_of() -> dict[str, Any]:
-    """Return a policy in a hurry, without chance."""
-    return {
-        "scale": str(SCALE),
-        "retry": {"delays": ["30s", "30s", "30s"], "jitter": "0"},
-        "unknown": {"wait": "1h"},
-        "back_off": {"intents": "3", "probe": "30s", "probe_max": "1m"},
-    }
-
-
-def batch_of() -> dict[str, Any]:
-    """Return a batch whose two columns are written into subject and text."""
-    return {
-        "report": "spring",
-        "content_revision": "r1",
-        "channel": "email",
-        "purpose": "reports",
-        "authorization": {"id": "AUTH-1", "by": "head", "at": "2026-03-02T09:00:00+00:00"},
-        "recipients": {"id": "id", "destination": "email"},
-        "variables": {"name": "name"},
-        "content": {"subject": "Report for {{name}}", "text": "Dear {{name}}, here it is."},
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
