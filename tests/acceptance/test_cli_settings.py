@@ -103,7 +103,11 @@ SETTINGS_FAULTS: list[tuple[Damage, str]] = [
             " SENDLEDGER_NO_SUCH_VARIABLE is not set; set it, or use {$file: path}"
         ),
     ),
-    (no_database, "sendledger.yaml: database (line 1): is required"),
+    (
+        no_database,
+        "sendledger.yaml: database (line 1): is required: the word embedded,"
+        " {embedded: {port: N}}, or {dsn: {$env: NAME}}",
+    ),
     (no_policy_file, "missing.yaml: there is no such file; name an existing one"),
     (
         wrong_policy,

@@ -25,6 +25,6 @@ def away(at: datetime, now: datetime) -> str:
 def _size(span: timedelta) -> str:
     seconds = span.total_seconds()
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
+        if seconds >= 1.95 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds:.0f} s"

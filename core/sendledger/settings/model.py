@@ -17,7 +17,8 @@ from sendledger.settings.validate import RawBlock
 
 NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 
-_DATABASE = "expected the word embedded, {embedded: {port: N}}, or {dsn: {$env: NAME}}"
+_FORMS = "the word embedded, {embedded: {port: N}}, or {dsn: {$env: NAME}}"
+_DATABASE = f"expected {_FORMS}"
 _PAUSE = (
     "a limit of zero would stop the channel without saying so; to stop it, use sendledger pause"
 )
@@ -139,7 +140,7 @@ class Settings(SettingsModel):
     ``policy`` names the policy file; without one the defaults of ``PolicySettings`` hold.
     """
 
-    database: Annotated[DatabaseSettings, BeforeValidator(_database)]
+    database: Annotated[DatabaseSettings, BeforeValidator(_database)] = Field(description=_FORMS)
     state_dir: LocalPath = Field(default=Path("state"), validate_default=True)
     policy: LocalPath | None = None
     channels: dict[Name, ChannelSettings] = Field(default={})

@@ -140,7 +140,8 @@ def _unknown_key(model: type[BaseModel], steps: KeyPath) -> str:
 def _expectation(detail: ErrorDetails, field: FieldInfo | None, node: Node) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
-        return "is required"
+        forms = field.description if field is not None else None
+        return f"is required: {forms}" if forms else "is required"
     if kind in {"literal_error", "enum"}:
         return f"expected {context['expected'].replace(chr(39), '')}"
     if kind in _BOUND_ERRORS:
