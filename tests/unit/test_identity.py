@@ -14,11 +14,14 @@ from sendledger.ledger import identity as identities
 from sendledger.ledger.identity import (
     Identity,
     IdentityError,
+    IntentKeys,
+    Keyed,
     content_digest,
     identity_text,
     intent_key,
     keyed,
     seal,
+    variables_text,
 )
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -137,3 +140,31 @@ def test_parts_of_a_seal_do_not_run_into_each_other(
 def test_rows_that_swap_places_no_longer_fit_their_seals() -> None:
     seals = [seal(KEY, 1, seq, "observation", "same") for seq in range(1, 9)]
     assert all(one != other for one, other in pairwise(seals))
+
+
+@given(texts, texts, texts, texts)
+def test_what_is_worked_out_once_gives_the_same_key(
+    report: str, recipient: str, channel: str, revision: str
+) -> None:
+    identity = Identity(report=report, recipient=recipient, channel=channel, revision=revision)
+    try:
+        expected = intent_key(KEY, identity)
+    except IdentityError:
+        with pytest.raises(IdentityError):
+            IntentKeys(KEY, report=report, channel=channel, revision=revision).of(recipient)
+    else:
+        keys = IntentKeys(KEY, report=report, channel=channel, revision=revision)
+        assert keys.of(recipient) == expected
+
+
+@given(st.lists(texts, max_size=3), st.lists(texts, max_size=3))
+def test_first_parts_may_be_worked_out_once(first: list[str], rest: list[str]) -> None:
+    digests = Keyed(KEY, *first)
+    assert [digests.of(*rest), digests.of(*rest)] == [keyed(KEY, *first, *rest)] * 2
+
+
+@given(st.dictionaries(texts, st.one_of(st.none(), texts, st.integers(), st.lists(texts))))
+def test_variables_have_one_text_and_it_is_what_is_digested(variables: dict[str, Any]) -> None:
+    text = variables_text(dict(reversed(variables.items())))
+    assert text == variables_text(variables)
+    assert content_digest(KEY, template_revision="t", variables=variables) == keyed(KEY, "t", text)

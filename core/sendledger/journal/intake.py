@@ -25,8 +25,8 @@ from sendledger.keys import KeyRing
 from sendledger.ledger.identity import (
     IdentityError,
     IntentKeys,
+    Keyed,
     identity_text,
-    keyed,
 )
 from sendledger.plugin import (
     Addressee,
@@ -70,15 +70,15 @@ class Intake:
         self.template_revision = bytes.fromhex(self.content.revision_hex)
         self._port = port
         self._writer = _prepare(self.content, port)
-        self._content_key = keys.intent_key_key
+        self._content_digests = Keyed(keys.intent_key_key, self.content.revision_hex)
         self._intent_keys = IntentKeys(
             keys.intent_key_key,
             report=self.batch.report,
             channel=port.name,
             revision=self.batch.content_revision,
         )
-        self._recipient_key = keys.recipient_key
-        self._destination_key = keys.destination_key
+        self._recipient_prints = Keyed(keys.recipient_key)
+        self._destination_prints = Keyed(keys.destination_key)
         self._domain_key = lru_cache(DOMAINS_MAX)(self._key_of_domain)
 
     def header(self, content_id: int) -> NewBatch:
@@ -129,9 +129,9 @@ class Intake:
         self._try_writing(key, destination, variables)
         return NewIntent(
             intent_key=key,
-            recipient_fingerprint=keyed(self._recipient_key, recipient),
-            destination_fingerprint=keyed(self._destination_key, destination.canonical),
-            content_digest=keyed(self._content_key, self.content.revision_hex, text),
+            recipient_fingerprint=self._recipient_prints.of(recipient),
+            destination_fingerprint=self._destination_prints.of(destination.canonical),
+            content_digest=self._content_digests.of(text),
             recipient_id=recipient,
             destination=destination.address,
             variables=text,
@@ -154,7 +154,7 @@ class Intake:
 
     def _key_of_domain(self, domain: str) -> bytes:
         """Return what the limits of a destination domain are counted under."""
-        return keyed(self._destination_key, "domain", domain)[:DOMAIN_KEY_BYTES]
+        return self._destination_prints.of("domain", domain)[:DOMAIN_KEY_BYTES]
 
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")
