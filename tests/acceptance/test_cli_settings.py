@@ -105,8 +105,10 @@ SETTINGS_FAULTS: list[tuple[Damage, str]] = [
     ),
     (
         no_database,
-        "sendledger.yaml: database (line 1): is required: the word embedded,"
-        " {embedded: {port: N}}, or {dsn: {$env: NAME}}",
+        (
+            "sendledger.yaml: database (line 1): is required: the word embedded,"
+            " {embedded: {port: N}}, or {dsn: {$env: NAME}}"
+        ),
     ),
     (no_policy_file, "missing.yaml: there is no such file; name an existing one"),
     (
