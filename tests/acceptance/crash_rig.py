@@ -33,12 +33,12 @@ SETTINGS: Mapping[str, str] = {
 }
 """Fewer sessions than slots, and many of them, so that every phase is reached again and again."""
 
-WORKER: Mapping[str, str] = {"lease": "10m", "sweep": "1m", "poll": "30s", "stop_grace": "3h"}
+WORKER: Mapping[str, str] = {"lease": "15m", "sweep": "1m", "poll": "30s", "stop_grace": "3h"}
 SCALE = "300"
-"""A lease of 2 s, a sweep every 0.2 s, greylisting after 1 s, 36 s for what is in flight at a stop."""
+"""A lease of 3 s, a sweep every 0.2 s, greylisting after 1 s, 36 s for what is in flight at a stop."""
 
-RELAY_TAKES = "stall-0.03"
-"""What the relay takes before each 250, so that several are always in flight."""
+RELAY_TAKES = "stall-0.045"
+"""What the relay takes before each 250: several are always in flight, and a heartbeat falls into each run."""
 
 REFUSALS: Mapping[int, str] = {17: "rcpt-550-5.1.1", 140: "rcpt-550-5.1.1"} | dict.fromkeys(
     (*range(30, 36), *range(150, 156)), "greylist-1"

@@ -52,8 +52,11 @@ NAMES = shipped_statements()
 def name_of(text: str) -> str:
     """Return the name of a statement: that of its file, or what else a worker sends."""
     first = text.partition("\n")[0]
-    if first in NAMES or first in TRANSACTION:
-        return NAMES.get(first, first)
+    if first in NAMES:
+        return NAMES[first]
+    word = first.partition(";")[0]
+    if word in TRANSACTION:
+        return word
     return SCHEMA_CHECK if first else POOL_CHECK
 
 

@@ -40,7 +40,7 @@ START = dict.fromkeys(
     (SCHEMA_CHECK, "ROLLBACK", "read_server", "read_installation", "note_policy", "list_pauses"),
     AT_ONCE,
 )
-WORK = {"load_content": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
+WORK = {"load_content": AT_ONCE, "note_worker": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
     (
         "BEGIN",
         POOL_CHECK,
@@ -50,7 +50,6 @@ WORK = {"load_content": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
         "open_attempts",
         "COMMIT open_attempts",
         "record_accepted",
-        "COMMIT record_accepted",
         "lock_deliveries",
         "load_attempts",
         "load_observations",
@@ -68,17 +67,22 @@ WORK = {"load_content": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
     ),
     HALF_WAY,
 )
-END = {"count_batches": HALF_WAY}
+END = {"count_batches": HALF_WAY, "forget_workers": HALF_WAY}
+COMMITS = [statement for statement in WORK if statement.startswith("COMMIT")]
 STATEMENTS = START | WORK | END
 """Every statement of a clean run, and how many messages the relay has taken when it is met there.
 
 What comes once is met when it comes; everything else in the middle of the run.
 """
 
-PEOPLE = recipients(REFUSALS, HICCUPS, SILENCES)
-every_boundary = pytest.mark.parametrize(
-    ("statement", "side"), [*product(STATEMENTS, Side)], ids=" ".join
+TROUBLE = frozenset(
+    {"begin_back_off", "win_probe", "end_back_off", "close_tasks", "COMMIT close_tasks"}
+    | {"release_claims"}
 )
+"""Statements that a clean run needs only when the machine is slow."""
+
+PEOPLE = recipients(REFUSALS, HICCUPS, SILENCES)
+every_boundary = pytest.mark.parametrize(("statement", "side"), [*product(STATEMENTS, Side)])
 Told = Callable[[str, object], None]
 
 
@@ -123,8 +127,8 @@ async def test_the_matrix_holds_every_statement_of_a_clean_run(site: Site) -> No
         assert await scene.gone(worker) == 0, scene.said(worker)
         await scene.hold_to_account(set())
     assert proxy.errors == []
-    assert set(seen) == set(product(STATEMENTS, Side))
-    assert all(seen.values()), seen
+    assert {statement for statement, _ in seen} <= STATEMENTS.keys() | TROUBLE
+    assert all(seen[boundary] for boundary in product(STATEMENTS, Side)), seen
 
 
 @every_boundary
@@ -145,7 +149,6 @@ async def test_a_worker_killed_at_any_statement_loses_nobody_and_repeats_nothing
 @pytest.mark.parametrize(
     ("statement", "side"),
     [*product(("add_observations", "COMMIT write_deliveries"), Side)],
-    ids=" ".join,
 )
 async def test_a_worker_killed_while_it_recovers_another_leaves_the_rest_to_a_third(
     statement: str, side: Side, site: Site, record_property: Told
@@ -170,8 +173,7 @@ async def test_a_worker_killed_while_it_recovers_another_leaves_the_rest_to_a_th
 
 @pytest.mark.parametrize(
     ("statement", "side"),
-    [*product((name for name in WORK if name.startswith("COMMIT")), Side)],
-    ids=" ".join,
+    [*product(COMMITS, Side)],
 )
 async def test_a_worker_that_does_not_hear_of_its_commit_finds_out_by_itself(
     statement: str, side: Side, site: Site, record_property: Told
@@ -189,19 +191,19 @@ async def test_a_worker_that_does_not_hear_of_its_commit_finds_out_by_itself(
 async def test_a_worker_cut_off_at_one_statement_after_the_other_goes_on_by_itself(
     side: Side, site: Site, record_property: Told
 ) -> None:
-    met: set[str] = set()
+    left = WORK.keys() - set(COMMITS)
     async with scene_of(site, PEOPLE) as scene, StatementProxy(site.dsn) as proxy:
 
         def cut(statement: str, at: Side) -> bool:
-            fresh = at is side and statement in WORK and statement not in met
-            if fresh and scene.relay.accepted >= WORK[statement]:
-                met.add(statement)
+            due = statement in left and scene.relay.accepted >= WORK[statement]
+            if due and at is side:
+                left.remove(statement)
                 return True
             return False
 
         proxy.watch = cut
         worker = await scene.start(*DRAIN, dsn=proxy.dsn)
         assert await scene.gone(worker) == 0, scene.said(worker)
-        record_property("crash", f"cut {side} {len(met)} statements of one run")
-        assert met == set(WORK)
+        record_property("crash", f"cut {side} {len(WORK) - len(COMMITS)} statements of one run")
+        assert not left
         await scene.hold_to_account(set())

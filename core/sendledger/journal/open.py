@@ -27,7 +27,7 @@ async def open_attempts(database: Database, openings: Sequence[Opening], terms: 
     Raises ``DatabaseAway`` when it is unknown whether the commit happened: then :func:`find_opened`
     tells, once the database answers again.
     """
-    async with database.connection() as connection:
+    async with database.transaction() as connection:
         return await attempts.open_attempts(connection, openings, terms)
 
 
@@ -40,7 +40,9 @@ async def open_within(
         open_now = await limiting.count_open(connection, channel)
         wanted = [(opening, opening.domain_key) for opening in openings]
         found = fit(wanted, open_now, limits)
-        opened = await attempts.open_in(connection, found.fits, terms) if found.fits else set()
+        opened = (
+            await attempts.open_attempts(connection, found.fits, terms) if found.fits else set()
+        )
     return Opened(
         opened=opened,
         domain_full={opening.intent_id for opening in found.domain_full},

@@ -55,7 +55,7 @@ class Recorder:
 
     async def record_accepted(self, rows: Sequence[AcceptedRow]) -> set[int]:
         """Record the common case; returns the intent ids it took, the rest needs :meth:`record`."""
-        async with self.database.transaction() as connection:
+        async with self.database.connection() as connection:
             return await ledger_rows.record_accepted(
                 connection, rows, policy_revision=self.revision
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sendledger.store.columns import array
@@ -47,37 +48,33 @@ class Terms:
 async def open_attempts(
     connection: Connection, openings: Sequence[Opening], terms: Terms
 ) -> set[int]:
-    """Open attempts in one transaction; returns the intent ids that may go to a sender.
+    """Open attempts in the caller's transaction; returns the intent ids that may go to a sender.
 
     What is not returned must not be submitted: its claim, lease, deadline, a pause or a suppression
     said no as of the instant of opening.
     """
-    async with connection.transaction(), connection.pipeline():
-        return await open_in(connection, openings, terms)
-
-
-async def open_in(connection: Connection, openings: Sequence[Opening], terms: Terms) -> set[int]:
-    """As :func:`open_attempts`, inside the caller's transaction."""
+    # No pipeline: psycopg ends one with a Flush, after which the server bounds our silence no more.
     await connection.execute(_HOLD_OPEN, {"dispatch_lock": DISPATCH_LOCK})
-    cursor = await connection.execute(
-        _OPEN,
-        {
-            "intent_ids": array([opening.intent_id for opening in openings]),
-            "seqs": array([opening.seq for opening in openings]),
-            "decision_seqs": array([opening.decision_seq for opening in openings]),
-            "claim_tokens": array([opening.claim_token for opening in openings]),
-            "go_until": array([opening.go_until for opening in openings]),
-            "seals": array([opening.seal for opening in openings]),
-            "handoff_max": terms.handoff_max,
-            "unknown_wait": terms.unknown_wait,
-            "evidence_wait": terms.evidence_wait,
-            "window": terms.window,
-            "margin": terms.margin,
-            "token_key_id": terms.token_key_id,
-            "policy_revision": terms.policy_revision,
-        },
-    )
+    cursor = await connection.execute(_OPEN, _parameters(openings, terms))
     return {row[0] for row in await cursor.fetchall()}
+
+
+def _parameters(openings: Sequence[Opening], terms: Terms) -> dict[str, Any]:
+    return {
+        "intent_ids": array([opening.intent_id for opening in openings]),
+        "seqs": array([opening.seq for opening in openings]),
+        "decision_seqs": array([opening.decision_seq for opening in openings]),
+        "claim_tokens": array([opening.claim_token for opening in openings]),
+        "go_until": array([opening.go_until for opening in openings]),
+        "seals": array([opening.seal for opening in openings]),
+        "handoff_max": terms.handoff_max,
+        "unknown_wait": terms.unknown_wait,
+        "evidence_wait": terms.evidence_wait,
+        "window": terms.window,
+        "margin": terms.margin,
+        "token_key_id": terms.token_key_id,
+        "policy_revision": terms.policy_revision,
+    }
 
 
 async def find_opened(connection: Connection, openings: Sequence[Opening]) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -21,6 +21,14 @@ VERSION_MIN = 150000
 Connection = psycopg.AsyncConnection[TupleRow]
 DatabaseError = psycopg.Error
 
+_AWAY = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+# In one round trip, and for each transaction: a pooler may give every one another session.
+_BEGIN = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 _READ_SERVER = statement("read_server")
 _READ_INSTALLATION = statement("read_installation")
 _NOTE_POLICY = statement("note_policy")
@@ -80,16 +88,26 @@ class Database:
             raise DatabaseAway("the database does not answer") from error
         try:
             yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except _AWAY as error:
             raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
         finally:
             await asyncio.shield(self._pool.putconn(connection))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Lend a connection inside one transaction; committed when the block ends without an error."""
-        async with self.connection() as connection, connection.transaction():
-            yield connection
+        """Lend a connection inside one transaction; committed when the block ends without an error.
+
+        The server ends it, undone, when we fall silent in it for 10 s: a stopped process or a frozen
+        machine must not hold what recovery and pauses wait for.
+        """
+        async with self.connection() as connection:
+            await connection.execute(_BEGIN)
+            try:
+                yield connection
+            except BaseException:
+                await _roll_back(connection)
+                raise
+            await connection.commit()
 
     async def check(self, installation_id: UUID) -> Server:
         """Return what the server says of itself.
@@ -118,6 +136,12 @@ class Database:
         """Keep what *revision* said, so that every observation can be read back."""
         async with self.connection() as connection:
             await connection.execute(_NOTE_POLICY, {"revision": revision, "document": document})
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Undo what is open; a connection that is gone has undone it by itself."""
+    with suppress(psycopg.Error):
+        await connection.rollback()
 
 
 async def _read_server(connection: Connection) -> Server:
