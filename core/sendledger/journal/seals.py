@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
+from operator import attrgetter
 
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.identity import seal
@@ -15,6 +16,9 @@ SEALED = (
 )  # fmt: skip
 """What the seal of an observation covers besides its place: all that the fold and a reader rest on."""
 
+_sealed = attrgetter(*SEALED)
+_DUE_AT = SEALED.index("due_at")
+
 
 def seal_attempt(
     key: bytes, intent_id: int, seq: int, number: int, decision_seq: int | None
@@ -25,9 +29,7 @@ def seal_attempt(
 
 def seal_observation(key: bytes, intent_id: int, seq: int, row: Finding | ObservationRow) -> bytes:
     """Return the seal of an observation; the same for a finding and for the row it became."""
-    parts = [_text(getattr(row, name)) for name in SEALED]
+    parts = list(_sealed(row))
+    if row.due_at is not None:
+        parts[_DUE_AT] = row.due_at.astimezone(UTC).isoformat()
     return seal(key, intent_id, seq, "observation", *parts)
-
-
-def _text(part: object) -> object:
-    return part.astimezone(UTC).isoformat() if isinstance(part, datetime) else part

@@ -125,6 +125,10 @@ def seal(key: bytes, intent_id: int, *parts: object) -> bytes:
     their lengths, and None from the empty text. BLAKE2b (RFC 7693) because it is keyed by itself and
     costs under a microsecond.
     """
-    texts = [None if part is None else str(part) for part in (intent_id, *parts)]
-    framed = "".join("-" if text is None else f"{len(text)}:{text}" for text in texts)
+    framed = "".join(
+        [
+            "-" if part is None else f"{len(text := str(part))}:{text}"
+            for part in (intent_id, *parts)
+        ]
+    )
     return hashlib.blake2b(framed.encode(), digest_size=8, key=key[:64]).digest()
