@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import SimpleNamespace
+from operator import attrgetter
+from types import MappingProxyType, NoneType, SimpleNamespace
 from typing import Any
 
 import pluggy
@@ -162,39 +163,46 @@ def _checked_wrapper(guard: _Guard, function: Callable[..., Any]) -> Callable[..
 # --- what each hook promises -----------------------------------------------------------------------
 
 
+class _Fields:
+    """Whether an answer has the fields it must have, each of its kind. Asked of every answer, so in C."""
+
+    def __init__(self, **kinds: type | tuple[type, ...]) -> None:
+        self._read = attrgetter(*kinds)
+        self._kinds = tuple(kinds.values())
+
+    def fit(self, answer: object) -> bool:
+        return all(map(isinstance, self._read(answer), self._kinds))
+
+
 # Evidence is stored after the message has left: a wrong field must show here, not at the database.
-EVIDENCE_FIELDS: Mapping[str, Any] = {
-    "stage": str,
-    "handed_over": bool,
-    "answered": bool,
-    "literal": bytes,
-    "reply_code": int | None,
-    "enhanced_code": str | None,
-    "provider_reference": str | None,
-    "fault": str | None,
-    "retry_after": timedelta | None,
-    "facts": Mapping,
-}
-CLASSIFICATION_FIELDS: Mapping[str, Any] = {
-    "rule": str,
-    "outcome": Outcome,
-    "scope": Scope,
-    "retry_floor": timedelta | None,
-    "suppress": Suppress,
-    "opt_out": bool,
-}
-
-
-def _has(answer: object, fields: Mapping[str, Any]) -> bool:
-    return all(isinstance(getattr(answer, name), kind) for name, kind in fields.items())
+EVIDENCE_FIELDS = _Fields(
+    stage=str,
+    handed_over=bool,
+    answered=bool,
+    literal=bytes,
+    reply_code=(int, NoneType),
+    enhanced_code=(str, NoneType),
+    provider_reference=(str, NoneType),
+    fault=(str, NoneType),
+    retry_after=(timedelta, NoneType),
+    facts=(dict, MappingProxyType, Mapping),
+)
+CLASSIFICATION_FIELDS = _Fields(
+    rule=str,
+    outcome=Outcome,
+    scope=Scope,
+    retry_floor=(timedelta, NoneType),
+    suppress=Suppress,
+    opt_out=bool,
+)
 
 
 def _is_evidence(answer: object) -> bool:
-    return isinstance(answer, Evidence) and _has(answer, EVIDENCE_FIELDS)
+    return isinstance(answer, Evidence) and EVIDENCE_FIELDS.fit(answer)
 
 
 def _is_classification(answer: object) -> bool:
-    return isinstance(answer, Classification) and _has(answer, CLASSIFICATION_FIELDS)
+    return isinstance(answer, Classification) and CLASSIFICATION_FIELDS.fit(answer)
 
 
 def _is_writer(answer: object) -> bool:
