@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from sendledger.ledger.evidence import Classification, Evidence
@@ -11,6 +12,7 @@ from sendledger.ledger.rows import Observation
 from sendledger.ledger.words import Outcome, Ruling, Scope, Source, Suppress
 
 _TEXTS = ("rule", "identity", "cause", "stage", "enhanced_code", "provider_reference", "actor")
+_texts = attrgetter(*_TEXTS)
 _INTEGERS = range(-(2**31), 2**31)
 
 
@@ -91,10 +93,9 @@ def storable(finding: Finding) -> Finding:
     as it came.
     """
     clean: dict[str, Any] = {}
-    for name in _TEXTS:
-        text = getattr(finding, name)
-        if (written := _storable_text(text)) != text:
-            clean[name] = written
+    texts = _texts(finding)
+    if not _plain("".join([text for text in texts if text])):
+        clean = {name: _storable_text(text) for name, text in zip(_TEXTS, texts, strict=True)}
     if not finding.rule:
         clean["rule"] = "unnamed"
     # None is looked for in a range one number after the other: hours, not an answer.
@@ -104,9 +105,13 @@ def storable(finding: Finding) -> Finding:
 
 
 def _storable_text(text: str | None) -> str | None:
-    if text is None or (text.isascii() and "\0" not in text):
+    if text is None or _plain(text):
         return text
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _plain(text: str) -> bool:
+    return text.isascii() and "\0" not in text
 
 
 def lost_in_lease(number: int) -> Finding:
