@@ -12,10 +12,14 @@ import hmac
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 LENGTH = 44
 _HEAD = struct.Struct(">QHB")
 _MAC_BYTES = 16
+_PADDING_BITS = 5 * LENGTH - 8 * (_HEAD.size + _MAC_BYTES)
+_SHIFTS = tuple(range(5 * LENGTH - 10, -1, -10))
+_PAIRS = tuple(map("".join, product("abcdefghijklmnopqrstuvwxyz234567", repeat=2)))
 
 
 class TokenRefused(ValueError):  # noqa: N818 - a refusal is the word for it
@@ -34,8 +38,7 @@ class Correlation:
 def mint(keys: Mapping[int, bytes], key_id: int, *, intent_id: int, number: int) -> str:
     """Return the token of one attempt under the key *key_id*."""
     head = _HEAD.pack(intent_id, number, key_id)
-    raw = head + _mac(keys[key_id], head)
-    return base64.b32encode(raw).decode().rstrip("=").lower()
+    return _written(head + _mac(keys[key_id], head))
 
 
 def read(keys: Mapping[int, bytes], token: str) -> Correlation:
@@ -55,6 +58,12 @@ def read(keys: Mapping[int, bytes], token: str) -> Correlation:
     if not hmac.compare_digest(mac, _mac(key, head)) or key_id not in keys:
         raise TokenRefused("not a correlation token")
     return Correlation(intent_id=intent_id, attempt_number=number, key_id=key_id)
+
+
+def _written(raw: bytes) -> str:
+    """Return *raw* in base32, lower case, without padding: ten bits at a time, half the library's cost."""
+    bits = int.from_bytes(raw) << _PADDING_BITS
+    return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])
 
 
 def _mac(key: bytes, head: bytes) -> bytes:
