@@ -253,7 +253,7 @@ def _recorder(plan: Plan, keys: KeyRing, database: Database) -> Recorder:
 def workshop(desk: Desk, *, channels: Sequence[str] = ()) -> Workshop:
     """Return what a worker process works with, for *channels* or all that are configured."""
     plan, worker = desk.plan, desk.settings.worker
-    chance = random.SystemRandom().random
+    chance = random.Random().random  # noqa: S311 - it only spreads retries
     return Workshop(
         database=desk.database,
         listen_dsn=desk.listen_dsn,

@@ -143,6 +143,11 @@ class PluginHost:
         """
         return await self._authorization.ask(candidates)
 
+    @property
+    def observing(self) -> bool:
+        """Whether anybody wants to be told of observations."""
+        return self._observers.any
+
     async def observed(self, observations: Sequence[Observed]) -> None:
         """Tell all observers, within the time limit. Never raises for what a plugin does."""
         await self._observers.tell(observations)

@@ -28,6 +28,11 @@ class Observers:
         self._faults = faults
         self._within = within
 
+    @property
+    def any(self) -> bool:
+        """Whether there is an observer."""
+        return bool(self._observers)
+
     async def tell(self, observations: Sequence[Observed]) -> None:
         """Tell all of *observations*; returns once each has listened or its time is up."""
         told = tuple(observations)

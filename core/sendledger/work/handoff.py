@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import TracebackType
 
 from sendledger.journal.advance import Entry
 from sendledger.ledger import decisions, tokens
 from sendledger.ledger.evidence import Classification, Evidence
-from sendledger.ledger.findings import result_of
+from sendledger.ledger.findings import Finding, result_of
 from sendledger.ledger.words import Outcome, Scope, Status
-from sendledger.plugin.channel import Addressee, ContentFault, Envelope, Session, SessionRefused
+from sendledger.plugin.channel import (
+    Addressee,
+    ContentFault,
+    Envelope,
+    Observed,
+    Session,
+    SessionRefused,
+)
 from sendledger.plugin.port import ChannelPort
 from sendledger.store.attempts import Opening
+from sendledger.store.deliveries import Claimed
 from sendledger.work.context import Workshop
 from sendledger.work.opening import Answer, Openings
 from sendledger.work.progress import Progress
@@ -122,22 +130,30 @@ class Handoffs:
 
         What goes wrong on leaving the session comes after the answer and means nothing.
         """
-        async with AsyncExitStack() as stack:
-            try:
-                async with self._patience(None):
-                    session = await stack.enter_async_context(self._port.session())
-            except TimeoutError:
-                return Returned()
-            began = time.monotonic()
-            answer = await self._open(ready)
-            if answer is not Answer.OPENED:
-                return Returned(answer=answer)
-            self._progress.opened()
-            # The opening was checked against the lease; time may have passed since (a paused process).
-            late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3
-            if late or self._cut:
-                return NOT_BEGUN
-            return await self._submit(session, envelope)
+        lent = self._port.session()
+        try:
+            async with self._patience(None):
+                session = await lent.__aenter__()
+        except TimeoutError:
+            return Returned()
+        try:
+            return await self._submit_in(session, ready, envelope)
+        finally:
+            await lent.__aexit__(*sys.exc_info())
+
+    async def _submit_in(
+        self, session: Session, ready: Ready, envelope: Envelope
+    ) -> Evidence | Returned:
+        began = time.monotonic()
+        answer = await self._open(ready)
+        if answer is not Answer.OPENED:
+            return Returned(answer=answer)
+        self._progress.opened()
+        # The opening was checked against the lease; time may have passed since (a paused process).
+        late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3
+        if late or self._cut:
+            return NOT_BEGUN
+        return await self._submit(session, envelope)
 
     async def _open(self, ready: Ready) -> Answer:
         row, recorder = ready.claimed, self._shop.recorder
@@ -166,17 +182,10 @@ class Handoffs:
         finally:
             self._meter.submitted(time.monotonic() - began)
 
-    @asynccontextmanager
-    async def _patience(self, longest: timedelta | None) -> AsyncIterator[None]:
+    def _patience(self, longest: timedelta | None) -> _Patience:
         """Bound what is waited for inside, also by :meth:`stop_waiting`. Raises ``TimeoutError``."""
         patience = timedelta(0) if self._cut else longest
-        limit = asyncio.timeout(None if patience is None else patience.total_seconds())
-        try:
-            async with limit:
-                self._limits.add(limit)
-                yield
-        finally:
-            self._limits.discard(limit)
+        return _Patience(self._limits, None if patience is None else patience.total_seconds())
 
     async def _record(self, ready: Ready, evidence: Evidence) -> Recorded:
         row = ready.claimed
@@ -191,17 +200,44 @@ class Handoffs:
             chance=self._shop.chance(),
         )
         seq = row.seq + 1 if clean else 0
-        told = observed(
-            finding,
-            seq=seq + 1,
-            intent_key=row.intent_key,
-            channel=self._port.name,
-            status=Status.SUBMITTED,
-        )
+        told = self._told(row, finding, seq + 1) if self._shop.host.observing else None
         await self._recording.result(row.intent_id, seq, finding, entry, told)
         self._progress.recorded(meaning.outcome, meaning.rule)
         self._meter.outcome(meaning.outcome, meaning.scope)
         return Recorded(evidence=evidence, meaning=meaning)
+
+    def _told(self, row: Claimed, finding: Finding, seq: int) -> Observed:
+        """Return what observers hear of an acceptance on the fast path."""
+        return observed(
+            finding,
+            seq=seq,
+            intent_key=row.intent_key,
+            channel=self._port.name,
+            status=Status.SUBMITTED,
+        )
+
+
+class _Patience:
+    """Strictly private: a time limit that is listed while it runs. A class, for it is on the hot path."""
+
+    __slots__ = ("_limit", "_limits")
+
+    def __init__(self, limits: set[asyncio.Timeout], seconds: float | None) -> None:
+        self._limits = limits
+        self._limit = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._limits.add(self._limit)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._limits.discard(self._limit)
+        await self._limit.__aexit__(kind, error, trace)
 
 
 def longest(one: timedelta | None, other: timedelta | None) -> timedelta | None:

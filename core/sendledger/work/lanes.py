@@ -11,6 +11,9 @@ from sendledger.work.ready import Ready
 BULK_EVERY = 8
 """One row of every so many is taken from bulk, however many transactional rows wait."""
 
+_FIRST_LANES = tuple(Lane)
+_BULK_FIRST = tuple(reversed(Lane))
+
 
 class LaneQueue:
     """Ready rows for the slots of one channel. ``close`` lets every waiting slot go home."""
@@ -22,7 +25,7 @@ class LaneQueue:
         self._taken = 0
 
     def __len__(self) -> int:
-        return sum(len(rows) for rows in self._rows.values())
+        return sum(map(len, self._rows.values()))
 
     def waiting(self, lane: Lane) -> int:
         """Return how many rows of *lane* are ready and not taken."""
@@ -42,7 +45,7 @@ class LaneQueue:
             self._waiting.append(future)
             await future
         self._taken += 1
-        lanes = reversed(Lane) if self._taken % BULK_EVERY == 0 else iter(Lane)
+        lanes = _BULK_FIRST if self._taken % BULK_EVERY == 0 else _FIRST_LANES
         return next(self._rows[lane].popleft() for lane in lanes if self._rows[lane])
 
     def drain(self) -> list[Ready]:
