@@ -28,6 +28,7 @@ class Closing:
         self._breaker = Breaker(policy=channel.policy)
         self.closed = False
         self._probing = False
+        self._dry = True
 
     @property
     def shut(self) -> bool:
@@ -43,7 +44,14 @@ class Closing:
         return None if self.closed else row.claimed_at + self._policy.probe
 
     async def probing(self) -> bool | None:
-        """Say how to claim: False as usual, True to probe with one row, None not at all."""
+        """Say how to claim: False as usual, True to probe with one row, None not at all.
+
+        The database is asked only when the last claims gave nothing: one gives nothing while the channel
+        is closed.
+        """
+        look, self._dry = self.closed or self._dry, True
+        if not look:
+            return False
         async with self._shop.database.connection() as connection:
             closed = await scopes.list_back_offs(connection)
             self.closed = any(found.scope_key == self._scope_key for found in closed)
@@ -61,6 +69,11 @@ class Closing:
             await self._tell_late(connection, probe)
         self._probing = True
         return True
+
+    def claimed(self, rows: int) -> None:
+        """Learn how many rows a claim gave."""
+        if rows:
+            self._dry = False
 
     async def _tell_late(self, connection: Connection, probe: scopes.Probe) -> None:
         """Open a task only when an outage lasts: most end before a person could read of them."""

@@ -160,6 +160,7 @@ class Dispatch:
             token, rows = await self._claiming.claim(connection, lane, wanted, probing=probing)
         self._meter.claimed(time.monotonic() - began)
         self._progress.claimed += len(rows)
+        self._closing.claimed(len(rows))
         (self._more.add if len(rows) == wanted else self._more.discard)(lane)
         going = await self._admit(rows, token)
         for ready in going:
