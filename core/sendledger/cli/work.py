@@ -25,6 +25,7 @@ from sendledger.ledger.durations import parse_duration
 from sendledger.logs import configure_logs
 from sendledger.metrics.serving import Address
 from sendledger.store import views
+from sendledger.store.database import DatabaseAway
 from sendledger.store.views import BatchCount
 from sendledger.work.worker import Drain, Worker
 
@@ -87,6 +88,11 @@ async def _work(config: Path, drain: Drain | None, address: Address | None) -> N
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
+        if worker.stop.abandoned:
+            raise DatabaseAway(
+                "stopped while the database was away: what was in flight is recorded as unknown by the"
+                " next worker"
+            )
         await _report(desk, worker)
 
 

@@ -81,7 +81,8 @@ class Worker:
             self.stop.end()
             for task in support:
                 task.cancel()
-        await register.leave()
+        if not self.stop.abandoned:
+            await register.leave()
 
     def interrupt(self) -> None:
         """Stop in order; told a second time, wait for nothing more: what is in flight is unknown."""

@@ -1,0 +1,391 @@
+"""Several worker processes on one database: they share the work, the limits and what a person decides."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from acceptance.door import Door
+from acceptance.ledger_checker import violations
+from acceptance.rig import (
+    Site,
+    drained,
+    ended,
+    people,
+    relay_of,
+    terminate,
+    until,
+    write_keys,
+    write_private,
+)
+from acceptance.statement_proxy import Side, StatementProxy
+from sendledger.ledger.limits import burst
+from sendledger_sandbox import CaptureServer, ConnectionInfo, Phase, read_journal
+
+Worker = asyncio.subprocess.Process
+
+BATCH = "batch:spring/r1/email"
+SLOTS = 4
+UPDATES_MAX = 15
+"""How often a row may be touched on average where three times would do without limits."""
+
+NEVER = "1000h"
+"""A poll that never comes within a test: whoever wakes before was told to."""
+
+
+@dataclass(slots=True)
+class Crowd:
+    """Counts at the relay which messages are being handed over, by domain; keeps the peaks."""
+
+    now: dict[int, str] = field(default_factory=dict)
+    peak: int = 0
+    domain_peak: int = 0
+
+    def __call__(self, phase: Phase, _count: int, info: ConnectionInfo) -> None:
+        """Count a message from its text until it is answered."""
+        if phase is Phase.DATA:
+            self.now[info.number] = info.rcpt[0].partition("@")[2]
+            self.peak = max(self.peak, len(self.now))
+            self.domain_peak = max(self.domain_peak, *Counter(self.now.values()).values())
+        if phase is Phase.ACCEPTED:
+            self.now.pop(info.number, None)
+
+
+@asynccontextmanager
+async def crew(site: Site, count: int = 2, *options: str) -> AsyncIterator[list[Worker]]:
+    """Run *count* worker processes; they end in order when the block does."""
+    async with AsyncExitStack() as stack:
+        workers = [
+            await stack.enter_async_context(site.process("work", *options)) for _ in range(count)
+        ]
+        yield workers
+        for worker in workers:
+            if worker.returncode is None:
+                terminate(worker)
+                ran = await ended(worker)
+                assert ran.code == 0, ran.err
+                assert "Traceback" not in ran.err
+
+
+async def at_work(site: Site, count: int = 2) -> None:
+    """Wait until *count* workers have told of themselves."""
+    await until(lambda: site.count("worker") == count)
+
+
+def count(site: Site, condition: str) -> int:
+    """Return how many deliveries there are of which *condition* holds."""
+    [(found,)] = site.select(f"SELECT count(*) FROM sendledger.delivery AS d WHERE {condition}")
+    return int(found)
+
+
+def count_open(site: Site) -> int:
+    return count(site, "awaits = 'result'")
+
+
+def all_submitted(site: Site) -> bool:
+    return count(site, "status <> 'submitted'") == 0
+
+
+def of_domains(count: int, *domains: str) -> dict[str, str]:
+    """Return recipients spread over *domains*."""
+    return {f"s{n}": f"parent{n}@{domains[n % len(domains)]}.test" for n in range(count)}
+
+
+def hold_to_account(site: Site, relay: CaptureServer, planned: dict[str, str]) -> None:
+    assert violations(site.dsn, relay.journal, planned.keys()) == []
+    assert set(Counter(entry.rcpt for entry in read_journal(relay.journal)).values()) == {1}
+
+
+# --- who works ---------------------------------------------------------------------------------
+
+
+async def workers_of(site: Site) -> list[dict[str, object]]:
+    ran = await site.tell("status", "--json")
+    found: list[dict[str, object]] = json.loads(ran.out)["workers"]
+    return found
+
+
+async def test_the_status_lists_who_works_and_who_has_fallen_silent(site: Site) -> None:
+    async with relay_of(site), crew(site) as workers:
+        await at_work(site)
+        listed = await workers_of(site)
+        assert {found["pid"] for found in listed} == {worker.pid for worker in workers}
+        assert [found["channels"] for found in listed] == [["email"]] * 2
+        assert [found["in_flight"] for found in listed] == [0, 0]
+        shown = (await site.tell("status")).out
+        assert (
+            len(
+                re.findall(
+                    r"^worker \S+ pid \d+ .*: at work, 0 in flight, email", shown, re.MULTILINE
+                )
+            )
+            == 2
+        )
+
+        killed, stays = workers
+        killed.kill()
+        await killed.wait()
+        site.select(
+            "UPDATE sendledger.worker SET seen_at = seen_at - interval '1 minute' WHERE pid = %s",
+            killed.pid,
+        )
+        shown = " ".join((await site.tell("status")).out.split())
+        assert re.search(rf"pid {killed.pid} \S+ \S+ silent, seen \d+ s ago", shown)
+        assert re.search(rf"pid {stays.pid} \S+ \S+ at work", shown)
+
+        terminate(stays)
+        await ended(stays)
+        assert [found["pid"] for found in await workers_of(site)] == [killed.pid]
+
+
+# --- pauses ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def two_with_a_relay_each(
+    site: Site, count: int
+) -> AsyncIterator[tuple[CaptureServer, CaptureServer]]:
+    """Run two workers that differ in their relay only, so that each can be told by what arrives."""
+    site.settings["worker"]["poll"] = NEVER
+    async with (
+        relay_of(site, script=["stall-0.05"]) as one,
+        CaptureServer(journal=site.folder / "other.jsonl", script=["stall-0.05"]) as other,
+    ):
+        await site.planned(people(count))
+        text = site.config.read_text().replace(f"port: '{one.port}'", f"port: '{other.port}'")
+        assert str(other.port) in text
+        (site.folder / "other.yaml").write_text(text)
+        async with crew(site, 1), crew(site, 1, "--config", "other.yaml"):
+            await at_work(site)
+            yield one, other
+
+
+@pytest.mark.parametrize("scope", ["all", BATCH])
+async def test_a_pause_stops_every_worker_at_once_and_a_resumption_wakes_them_all(
+    site: Site, scope: str
+) -> None:
+    """When the command returns nothing more is opened anywhere; nobody polls, and everybody goes on."""
+    async with two_with_a_relay_each(site, 160) as relays:
+        await until(lambda: all(relay.accepted > 10 for relay in relays))
+        assert (await site.tell("pause", scope)).code == 0
+        opened = site.count("attempt")
+        assert opened < 160
+        await until(lambda: count_open(site) == 0)
+        await until(lambda: count(site, "claim_token IS NOT NULL") == 0)
+        assert site.count("attempt") == opened == sum(relay.accepted for relay in relays)
+
+        before = [relay.accepted for relay in relays]
+        assert (await site.tell("resume", scope)).code == 0
+        await until(
+            lambda: all(relay.accepted > then for relay, then in zip(relays, before, strict=True))
+        )
+        await until(lambda: all_submitted(site))
+        assert sum(relay.accepted for relay in relays) == 160
+
+
+async def test_rows_of_a_paused_batch_are_held_once_each_whichever_worker_meets_them(
+    site: Site,
+) -> None:
+    async with relay_of(site) as relay:
+        await site.planned(people(200))
+        await site.tell("pause", BATCH)
+        site.batch["content_revision"] = "r2"
+        others = {f"o{n}": f"other{n}@home.test" for n in range(30)}
+        await site.planned(others)
+        async with crew(site):
+            await until(lambda: count(site, "awaits = 'release'") == 200)
+            await until(lambda: count(site, "status = 'submitted'") == 30)
+            assert site.select(
+                "SELECT count(*), count(DISTINCT intent_id) FROM sendledger.observation"
+                " WHERE rule = 'policy.paused'"
+            ) == [(200, 200)]
+            resumed = await site.tell("resume", BATCH)
+            assert resumed.out == "resumed; 200 rows released\n"
+            await until(lambda: all_submitted(site))
+        hold_to_account(site, relay, people(200) | others)
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def notes(seen: list[int], found: int) -> bool:
+    """Keep what was found."""
+    seen.append(found)
+    return True
+
+
+async def test_workers_together_have_no_more_in_flight_than_the_channel_may(site: Site) -> None:
+    site.settings["channels"]["email"]["limits"] = {"in_flight": "5"}
+    crowd = Crowd()
+    async with relay_of(site, script=["stall-0.03"], observer=crowd) as relay:
+        await site.planned(people(200))
+        async with crew(site):
+            await at_work(site)
+            seen: list[int] = []
+            await until(lambda: notes(seen, count_open(site)) and all_submitted(site))
+        assert max(seen) <= 5
+        assert 1 < crowd.peak <= 5
+        hold_to_account(site, relay, people(200))
+
+
+async def test_workers_together_have_no_more_in_flight_to_a_domain_than_it_may_get(
+    site: Site,
+) -> None:
+    """And they do not ask in vain all the time: how often rows are touched is bounded."""
+    site.settings["channels"]["email"]["limits"] = {"domain_in_flight": "2"}
+    planned = of_domains(150, "big", "big", "big", "small")
+    crowd = Crowd()
+    async with relay_of(site, script=["stall-0.05"], observer=crowd) as relay:
+        await site.planned(planned)
+        async with crew(site):
+            await until(lambda: all_submitted(site), within_s=60)
+        assert crowd.domain_peak <= 2 < crowd.peak
+        hold_to_account(site, relay, planned)
+    assert updates_per_row(site, len(planned)) <= UPDATES_MAX
+
+
+def updates_per_row(site: Site, rows: int) -> float:
+    site.select("SELECT pg_stat_force_next_flush()")
+    [(updates,)] = site.select(
+        "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'delivery'"
+    )
+    return int(updates) / rows
+
+
+async def test_workers_share_the_rate_of_a_channel(site: Site) -> None:
+    """A row takes its turn when it is claimed; what still waits for a slot may follow it more closely."""
+    site.settings["channels"]["email"]["limits"] = {"per_second": "40"}
+    async with relay_of(site) as relay:
+        await site.planned(people(120))
+        async with crew(site):
+            await until(lambda: all_submitted(site))
+        assert busiest_second(site) <= 40 * 1.2 + 1 + 2 * (burst(40) + SLOTS)
+        hold_to_account(site, relay, people(120))
+
+
+def busiest_second(site: Site) -> int:
+    [(found,)] = site.select(
+        "SELECT max((SELECT count(*) FROM sendledger.attempt AS b WHERE b.opened_at >= a.opened_at"
+        " AND b.opened_at < a.opened_at + interval '1 second')) FROM sendledger.attempt AS a"
+    )
+    return int(found)
+
+
+async def test_rows_of_a_domain_with_a_rate_all_go_and_hold_up_no_other(site: Site) -> None:
+    site.settings["channels"]["email"]["limits"] = {"domain_per_second": "20"}
+    planned = of_domains(60, "big") | {f"o{n}": f"o{n}@small{n}.test" for n in range(20)}
+    async with relay_of(site) as relay:
+        await site.planned(planned)
+        async with crew(site):
+            await until(lambda: all_submitted(site))
+        hold_to_account(site, relay, planned)
+        last = [entry.rcpt[0].partition("@")[2] for entry in read_journal(relay.journal)][-20:]
+        assert set(last) == {"big.test"}
+    assert updates_per_row(site, len(planned)) <= UPDATES_MAX
+
+
+# --- stopping without a database ---------------------------------------------------------------
+
+
+class Gate:
+    """Holds every message back before its answer until it is opened."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.open = asyncio.Event()
+
+    async def __call__(self, phase: Phase, _count: int, _info: ConnectionInfo) -> None:
+        if phase is Phase.ACCEPTED:
+            self.waiting += 1
+            await self.open.wait()
+
+
+async def test_a_stop_while_the_database_is_away_ends_within_two_graces_and_loses_nothing(
+    site: Site,
+) -> None:
+    """What was in flight is recovered by the next worker: its answers were never recorded."""
+    site.settings["worker"].update(stop_grace="1m", lease="2m")  # 1 s and 2 s
+    gate = Gate()
+    async with relay_of(site, observer=gate) as relay, Door(site.dsn) as door:
+        await site.planned(people(20))
+        write_private(site.folder / "dsn", door.dsn)
+        async with site.process("work") as worker:
+            await until(lambda: gate.waiting == 4)
+            await door.shut()
+            gate.open.set()
+            await until(lambda: relay.accepted == 4)
+            terminate(worker)
+            ran = await ended(worker)
+        assert ran.code == 2
+        assert ran.err.endswith(
+            "sendledger: stopped while the database was away: what was in flight is recorded as"
+            " unknown by the next worker\n"
+        )
+        assert "Traceback" not in ran.err
+        assert count_open(site) == 4
+        write_private(site.folder / "dsn", site.dsn)
+        await drained(site)
+        assert Counter(row.status for row in site.rows()) == {"ambiguous": 4, "submitted": 16}
+        hold_to_account(site, relay, people(20))
+
+
+# --- strangers ---------------------------------------------------------------------------------
+
+
+async def test_another_installation_is_refused_by_name_and_disturbs_nobody(
+    site: Site, tmp_path: Path
+) -> None:
+    async with relay_of(site) as relay, crew(site, 1):
+        await at_work(site, 1)
+        stranger = tmp_path / "stranger"
+        write_keys(stranger / "state/keys.json", UUID(int=7))
+        write_private(stranger / "dsn", site.dsn)
+        other = Site(folder=stranger, dsn=site.dsn, settings=site.settings)
+        other.write()
+        refused = [await other.run("work")]
+        refused += [await other.tell(*command) for command in (["pause", "all"], ["db", "migrate"])]
+        for ran in refused:
+            assert ran.code != 0
+            assert "this database belongs to another installation" in ran.err
+        await site.planned(people(5))
+        await until(lambda: all_submitted(site))
+        assert site.count("worker") == 1
+        hold_to_account(site, relay, people(5))
+
+
+# --- not too busy ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Ticks:
+    """Counts the statements of a worker."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, name: str, side: Side) -> bool:
+        """Count a statement once, and let it pass."""
+        self.seen[name] += side is Side.BEFORE
+        return False
+
+
+async def test_an_idle_worker_asks_for_turns_as_often_as_it_polls_however_short_they_are(
+    site: Site,
+) -> None:
+    """It polls two and a half times as often as it sweeps, so twice as many rounds again are too many."""
+    site.settings["channels"]["email"]["limits"] = {"per_second": "1000"}
+    ticks = Ticks()
+    async with relay_of(site), StatementProxy(site.dsn, watch=ticks) as proxy:
+        write_private(site.folder / "dsn", proxy.dsn)
+        async with crew(site, 1):
+            await until(lambda: ticks.seen["find_orphaned"] >= 8)
+            rounds = ticks.seen["take_turns"]
+    assert 1 < rounds <= 8 * 5 + 5
