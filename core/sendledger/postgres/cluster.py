@@ -14,7 +14,6 @@ from sendledger.postgres.programs import major_version
 TUNING = {
     "shared_buffers": "128MB",
     "max_connections": "200",
-    "wal_compression": "on",
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
