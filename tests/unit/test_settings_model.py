@@ -110,8 +110,10 @@ def test_the_database_is_embedded_or_a_secret_dsn_and_never_left_out(tmp_path: P
     assert found.database.dsn == Secret("postgresql://hunter22")
     assert "hunter22" not in repr(found)
     assert problems(tmp_path, "channels: {}\n") == [
-        "database (line 1): is required: the word embedded, {embedded: {port: N}},"
-        " or {dsn: {$env: NAME}}"
+        (
+            "database (line 1): is required: the word embedded, {embedded: {port: N}},"
+            " or {dsn: {$env: NAME}}"
+        )
     ]
 
 
