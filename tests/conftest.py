@@ -17,6 +17,15 @@ from sendledger.postgres import Embedded
 TEMPLATE_LOCK = 7_301
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the crash matrix: a line of each test that recorded one."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)]
+    lines = [told for report in reports for name, told in report.user_properties if name == "crash"]
+    if lines:
+        terminalreporter.section(f"crash matrix: {len(lines)} crashes and stops")
+        terminalreporter.write("".join(f"{line}\n" for line in sorted(map(str, lines))))
+
+
 @pytest.fixture(scope="session")
 def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that all workers of this run share."""
