@@ -176,7 +176,9 @@ class Site:
         return Ran(code=code, out=out.getvalue(), err=err.getvalue())
 
     @asynccontextmanager
-    async def process(self, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def process(
+        self, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run a command of its own process until the block ends, by force if need be."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -184,7 +186,7 @@ class Site:
             "sendledger",
             *arguments,
             cwd=self.folder,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **(env or {})},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
