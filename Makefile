@@ -32,6 +32,11 @@ debian_install = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { $(call say,Installing the Debian package $(1)); apt-get update -qq \
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1); }; }
 
+# $(call debian_dormant,PACKAGE) installs it without starting its server: policy-rc.d is asked before each start.
+debian_dormant = { policy=/usr/sbin/policy-rc.d; [ "$$(id -u)" = 0 ] && [ ! -e $$policy ] || policy=; \
+	  [ -z "$$policy" ] || { printf '%s\n' '#!/bin/sh' 'exit 101' > $$policy; chmod 755 $$policy; }; \
+	  $(call debian_install,$(1)); installed=$$?; [ -z "$$policy" ] || rm -f $$policy; [ $$installed = 0 ]; }
+
 # $(call debian_unpack,PACKAGE) puts its programs into $(VENV)/debian; to install it would start its server.
 debian_unpack = { command -v apt-get >/dev/null \
 	  && { $(call say,Unpacking the Debian package $(1)); [ "$$(id -u)" != 0 ] || apt-get update -qq; } \
@@ -86,6 +91,12 @@ debian-tools:
 	@[ -x $(VENV)/debian/usr/bin/prometheus ] || { command -v prometheus && command -v promtool; } >/dev/null \
 	|| $(call debian_unpack,prometheus) \
 	|| echo 'make: prometheus is missing, tests of the alerts are skipped; as root: apt-get install prometheus'
+	@[ -x /usr/lib/postgresql/15/bin/initdb ] || $(call debian_dormant,postgresql-15) \
+	|| echo 'make: PostgreSQL 15 is missing, tests with it are skipped; as root: apt-get install postgresql-15'
+	@[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || $(call debian_dormant,pgbouncer) \
+	|| echo 'make: pgbouncer is missing, tests with it are skipped; as root: apt-get install pgbouncer'
+	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || $(call debian_install,libfaketime) \
+	|| echo 'make: libfaketime is missing, tests of other clocks are skipped; as root: apt-get install libfaketime'
 
 test: lint type debian-tools ## Check and test everything; what every change must pass
 	@$(call say,Tests: pytest)

@@ -12,9 +12,22 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from sendledger.postgres import Embedded
+from servers import NEWEST, VERSIONS, Servers
 
 TEMPLATE_LOCK = 7_301
+ON_EVERY_SERVER = {
+    "test_claims", "test_limits", "test_openings", "test_plan_command", "test_plan_conflicts",
+    "test_plan_ledger", "test_postgres_versions", "test_record", "test_recover", "test_schema",
+    "test_statements", "test_verify",
+}  # fmt: skip
+"""The modules whose tests are run with the newest server and with the oldest one that is promised."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test of those modules that needs a server once with each."""
+    if metafunc.module.__name__.rpartition(".")[2] in ON_EVERY_SERVER:  # noqa: SIM102
+        if "postgres_dsn" in metafunc.fixturenames:
+            metafunc.parametrize("postgres_dsn", VERSIONS, indirect=True, scope="session")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -47,17 +60,17 @@ def installation_id(run_id: str) -> UUID:
 
 
 @pytest.fixture(scope="session")
-def postgres_dsn(session_dir: Path) -> Iterator[str]:
-    """Lend a server to make databases in: SENDLEDGER_TEST_DSN (a URL), else an embedded one.
+def servers(session_dir: Path) -> Iterator[Servers]:
+    """Lend the servers that all workers of this run share."""
+    servers = Servers(session_dir)
+    yield servers
+    servers.stop()
 
-    All workers use one embedded server; whoever leaves last stops it.
-    """
-    if given := os.environ.get("SENDLEDGER_TEST_DSN"):
-        yield given
-        return
-    server = Embedded(session_dir / "state")
-    yield server.ensure()
-    server.stop()
+
+@pytest.fixture(scope="session")
+def postgres_dsn(request: pytest.FixtureRequest, servers: Servers) -> str:
+    """Return the URL of a server to make databases in: the newest, or the one a test is run with."""
+    return servers.dsn(getattr(request, "param", NEWEST))
 
 
 @pytest.fixture(scope="session")

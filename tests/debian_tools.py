@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 
 UNPACKED = Path(__file__).parents[1] / ".venv/debian"
-"""Where ``make test`` puts what it does not install."""
+"""Where ``make test`` puts programs of packages that it does not install."""
 
 
 def debian_file(pattern: str, *, package: str) -> Path:
