@@ -34,7 +34,7 @@ debian_install = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 
 # $(call debian_dormant,PACKAGE) installs it without starting its server: policy-rc.d is asked before each start.
 debian_dormant = { policy=/usr/sbin/policy-rc.d; [ "$$(id -u)" = 0 ] && [ ! -e $$policy ] || policy=; \
-	  [ -z "$$policy" ] || { printf '%s\n' '#!/bin/sh' 'exit 101' > $$policy; chmod 755 $$policy; }; \
+	  [ -z "$$policy" ] || { printf '%s\n' '\#!/bin/sh' 'exit 101' > $$policy; chmod 755 $$policy; }; \
 	  $(call debian_install,$(1)); installed=$$?; [ -z "$$policy" ] || rm -f $$policy; [ $$installed = 0 ]; }
 
 # $(call debian_unpack,PACKAGE) puts its programs into $(VENV)/debian; to install it would start its server.
