@@ -75,7 +75,7 @@ async def ours(stage: Stage, runs: Runs, *, deliveries: int, slots: int) -> None
     with stage.lent("bench_ledger") as dsn:
         with stage.connect("bench_ledger") as connection:
             rows.load(connection, Load(report="ledger", rows=deliveries))
-            connection.execute("VACUUM ANALYZE")
+            rows.settle(connection)
         stage.checkpoint()
         server_cpu = stage.cpu_s()
         async with worker(stage, dsn, "--drain", slots=slots) as child:
@@ -102,7 +102,7 @@ async def theirs(stage: Stage, peer: Peer, runs: Runs, *, jobs: int, settings: s
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     with stage.lent("bench_peer", template="template0") as dsn:
         stage.checkpoint()
-        server_cpu = stage.cpu_s()
+        stage.cpu_s()
         module = f"benchmarks.peers.{peer.name}_peer"
         command = [str(PEERS), "-m", module, dsn, "--jobs", str(jobs), *settings.split()]
         async with running(command, environment) as child:

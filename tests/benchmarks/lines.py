@@ -103,4 +103,4 @@ def read_options(description: str | None, arguments: Sequence[str] | None = None
 def _rounded(value: float | None) -> float | None:
     if value is None:
         return None
-    return round(value) if abs(value) >= 1000 else float(f"{value:.3g}")  # noqa: PLR2004
+    return round(value) if abs(value) >= 1000 else float(f"{value:.3g}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.sql import SQL, Identifier
+
+from benchmarks.lines import Line, say
+from benchmarks.stage import EMPTY, Stage
 
 CONTENT = """
 INSERT INTO sendledger.content (template_revision, parts, settings)
@@ -98,6 +103,7 @@ SELECT intent_id, %(batch_id)s, 'noop', %(lane)s, 3, 2, 1, 1, 'submitted' FROM i
 
 KINDS = {"due": DUE, "held": HELD, "settled": SETTLED}
 CHUNK_ROWS = 100_000
+LOAD_S_MAX = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,3 +139,48 @@ def load(connection: psycopg.Connection, wanted: Load) -> None:
             },
         )
     connection.execute("RESET session_replication_role")
+
+
+def template(stage: Stage, kind: str, count: int) -> str:
+    """Return the name of a database with *count* rows of *kind*, loaded now if there is none.
+
+    Autovacuum leaves its tables alone, so they stay as loading left them: never analysed.
+    """
+    name = f"bench_{kind}_{count}"
+    if stage.has(name):
+        return name
+    stage.drop("bench_loading")
+    stage.create("bench_loading", template=EMPTY)
+    began = time.monotonic()
+    with stage.connect("bench_loading") as connection:
+        _autovacuum(connection, on=False)
+        load(connection, Load(report=kind, rows=count, kind=kind, age="10 minutes"))
+    stage.rename("bench_loading", name)
+    say(
+        Line(
+            bench=f"load.{kind}",
+            value=time.monotonic() - began,
+            unit="s",
+            must=f"value < {LOAD_S_MAX}",
+            note=f"{count} rows by SQL",
+        )
+    )
+    return name
+
+
+def autovacuum(connection: psycopg.Connection) -> None:
+    """Let autovacuum have the tables of a template's copy, as in production."""
+    _autovacuum(connection, on=True)
+
+
+def _autovacuum(connection: psycopg.Connection, *, on: bool) -> None:
+    found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'sendledger'")
+    how = "RESET (autovacuum_enabled)" if on else "SET (autovacuum_enabled = false)"
+    for (table,) in found.fetchall():
+        connection.execute(SQL("ALTER TABLE {} " + how).format(Identifier("sendledger", table)))
+
+
+def settle(connection: psycopg.Connection) -> None:
+    """Vacuum and analyse what was loaded; a table that is still empty stays unknown to the planner."""
+    loaded = ["content", "batch", "intent", "recipient_secret", "delivery"]
+    connection.execute("VACUUM ANALYZE " + ", ".join(f"sendledger.{table}" for table in loaded))

@@ -20,6 +20,7 @@ from psycopg.sql import SQL, Identifier
 from benchmarks.lines import Options
 from plugins_for_tests import install
 from sendledger.keys import KeyRing
+from sendledger.planning import Planner
 from sendledger.postgres import Embedded
 from sendledger.store.migrate import migrate
 
@@ -69,6 +70,12 @@ class Stage:
         with psycopg.connect(self.url, autocommit=True) as admin:
             admin.execute(query.format(Identifier(database), Identifier(template)))
 
+    def rename(self, database: str, name: str) -> None:
+        """Give *database* another name."""
+        query = SQL("ALTER DATABASE {} RENAME TO {}")
+        with psycopg.connect(self.url, autocommit=True) as admin:
+            admin.execute(query.format(Identifier(database), Identifier(name)))
+
     def drop(self, database: str) -> None:
         """Drop *database*, whoever is connected."""
         with psycopg.connect(self.url, autocommit=True) as admin:
@@ -90,9 +97,17 @@ class Stage:
         file.write_text(SETTINGS.format(slots=slots, claim_max=max(100, slots)), encoding="utf-8")
         return file
 
+    def planner(self) -> Planner:
+        """Return a planner on the no-op channel, for this process."""
+        if str(self.folder) not in sys.path:
+            sys.path.insert(0, str(self.folder))
+        os.environ.setdefault("BENCH_DSN", self.url)
+        return Planner.load(self.settings(slots=1))
+
     def environment(self, dsn: str) -> dict[str, str]:
         """Return the environment of a worker process on *dsn*: it finds the no-op channel."""
-        path = os.pathsep.join((str(TESTS), str(self.folder)))
+        given = os.environ.get("PYTHONPATH", "")
+        path = os.pathsep.join(filter(None, (str(TESTS), str(self.folder), given)))
         return {**os.environ, "BENCH_DSN": dsn, "PYTHONPATH": path}
 
     def checkpoint(self) -> None:

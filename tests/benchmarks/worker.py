@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import signal
 import time
@@ -51,7 +52,7 @@ def time_claims() -> None:
 
 async def stop_after(worker: Worker, accepted: int) -> None:
     """Stop *worker* in order once so many are accepted."""
-    while worker.progress.outcomes["accepted"] < accepted:
+    while worker.progress.outcomes["accepted"] < accepted:  # noqa: ASYNC110 - counts have no event
         await asyncio.sleep(LOOK_S)
     worker.stop.stop()
 
@@ -66,6 +67,7 @@ async def work(options: argparse.Namespace) -> None:
         stopping = None
         if options.stop_after:
             stopping = asyncio.create_task(stop_after(worker, options.stop_after))
+        gc.freeze()  # as the command does
         await worker.run(drain=Drain(within=timedelta(0)) if options.drain else None)
         if stopping is not None:
             stopping.cancel()
