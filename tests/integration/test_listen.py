@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from io import StringIO
+from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
 
 import ledger_rig
+from acceptance.rig import Site, found_site, people
 from ledger_rig import Rig
 from sendledger.journal.scopes import pause, resume
 from sendledger.logs import configure_logs
@@ -36,6 +39,11 @@ CUT = b"SELECT pg_terminate_backend(%s)"
 async def rig(shared_database: str) -> AsyncIterator[Rig]:
     async with ledger_rig.lend(shared_database) as rig:
         yield rig
+
+
+@pytest.fixture
+def site(tmp_path: Path, database: str, installation_id: UUID) -> Site:
+    return found_site(tmp_path, database, installation_id)
 
 
 @pytest.fixture
@@ -73,7 +81,7 @@ class Heard:
 async def listening_at(dsn: str) -> AsyncIterator[Heard]:
     heard = Heard()
     wake: dict[str, Callable[[], None]] = {
-        channel: partial(heard.wake, channel) for channel in ("mail", "text")
+        channel: partial(heard.wake, channel) for channel in ("mail", "text", "email")
     }
     heard.listener = Listener(dsn, wake, lambda: 0.0)
     task = asyncio.create_task(heard.listener.run())
@@ -134,7 +142,7 @@ async def test_resuming_wakes_whoever_waits(rig: Rig, shared_database: str) -> N
 
 async def test_whoever_begins_to_listen_looks_for_what_was_missed(shared_database: str) -> None:
     async with listening_at(shared_database) as heard:
-        assert heard.woken == {"mail": 1, "text": 1}
+        assert heard.woken == {"mail": 1, "text": 1, "email": 1}
 
 
 async def test_a_listener_that_is_cut_off_again_and_again_comes_back_each_time_as_soon(
@@ -182,3 +190,16 @@ async def test_hearing_ends_its_connection(shared_database: str) -> None:
             return connection.execute(LISTENERS).fetchall() == []
 
     await until(gone)
+
+
+async def test_whoever_plans_tells_the_workers_of_the_channel_and_only_of_something_new(
+    site: Site,
+) -> None:
+    async with listening_at(site.dsn) as heard:
+        heard.woken.clear()
+        await site.planned(people(2))
+        await until(lambda: heard.woken["email"] == 1)
+        await site.planned(people(2))
+        site.batch["content_revision"] = "r2"
+        await site.planned(people(2))
+        await until(lambda: heard.woken["email"] == 2)

@@ -24,6 +24,7 @@ from sendledger.journal.conflicts import (
 )
 from sendledger.journal.intake import Intake
 from sendledger.store import planning
+from sendledger.store.listening import notify_work
 from sendledger.store.planning import (
     BatchRow,
     NewBatch,
@@ -59,9 +60,9 @@ async def plan(
     """Plan every row of *entries* that can be planned; the rest goes to *on_reject*, in order.
 
     Everything or nothing, in the caller's transaction, which decides whether any of it happened; others
-    who plan the same batch wait for its end. Memory is bounded by two chunks of rows. Without a plannable
-    row nothing is stored, not even the batch. Raises :class:`PlanConflict`, :class:`BatchFault`,
-    ``PluginFault``, and whatever *entries* raises.
+    who plan the same batch wait for its end, and workers hear of new work with it. Memory is bounded by
+    two chunks of rows. Without a plannable row nothing is stored, not even the batch. Raises
+    :class:`PlanConflict`, :class:`BatchFault`, ``PluginFault``, and whatever *entries* raises.
     """
     async with planning.whole(connection):
         run = await _begin(connection, intake, on_reject)
@@ -74,7 +75,10 @@ async def plan(
                 if len(run.chunk) >= CHUNK_ROWS:
                     await storing.start(run.keep, run.cut())
             await storing.start(run.keep, run.cut())
-        return run.result()
+        result = run.result()
+        if result.added:
+            await notify_work(connection, intake.batch.channel)
+        return result
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 
@@ -13,9 +14,10 @@ from sendledger.store.statements import statement
 _NOTIFY = statement("notify_work")
 
 
-async def notify_work(connection: Connection, channel: str) -> None:
-    """Tell listening workers, at commit, that *channel* has work."""
-    await connection.execute(_NOTIFY, {"channel": channel})
+async def notify_work(connection: psycopg.AsyncConnection[Any], channel: str) -> None:
+    """Tell listening workers, at commit, that *channel* has work. May be a caller's own connection."""
+    async with psycopg.AsyncCursor(connection) as cursor:
+        await cursor.execute(_NOTIFY, {"channel": channel}, prepare=False)
 
 
 async def hear_work(dsn: str, *, every: timedelta) -> AsyncGenerator[str | None, None]:
