@@ -214,6 +214,26 @@ async def test_rows_of_a_paused_batch_are_held_once_each_whichever_worker_meets_
         hold_to_account(site, relay, people(200) | others)
 
 
+# --- lanes -------------------------------------------------------------------------------------
+
+
+async def test_transactional_rows_go_first_while_a_bulk_batch_still_gets_its_share(
+    site: Site,
+) -> None:
+    """Both are due at once, and nobody polls: a lane that had more rows is claimed as soon as there is room."""
+    site.settings["worker"]["poll"] = NEVER
+    site.settings["channels"]["email"]["slots"] = "1"
+    async with relay_of(site, script=["stall-0.08"]) as relay:
+        await site.planned(people(20))
+        site.batch.update(content_revision="code", lane="transactional")
+        await site.planned({f"t{n}": f"urgent{n}@home.test" for n in range(20)})
+        async with crew(site, 1):
+            await until(lambda: all_submitted(site))
+        order = ["urgent" in entry.rcpt[0] for entry in read_journal(relay.journal)]
+    assert not all(order[:16])
+    assert sum(order[:20]) >= 14
+
+
 # --- limits ------------------------------------------------------------------------------------
 
 
@@ -235,6 +255,7 @@ async def test_workers_together_have_no_more_in_flight_than_the_channel_may(site
         assert max(seen) <= 5
         assert 1 < crowd.peak <= 5
         hold_to_account(site, relay, people(200))
+    assert updates_per_row(site, 200) <= UPDATES_MAX
 
 
 async def test_workers_together_have_no_more_in_flight_to_a_domain_than_it_may_get(
