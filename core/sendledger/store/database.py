@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.rows import TupleRow, class_row
@@ -17,6 +19,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sendledger.store.statements import statement
 
 VERSION_MIN = 150000
+TRUSTED_S = 1.0
+"""How long a connection that worked is taken at its word."""
+
 
 Connection = psycopg.AsyncConnection[TupleRow]
 DatabaseError = psycopg.Error
@@ -68,9 +73,12 @@ class Database:
                 "prepare_threshold": None,
                 "application_name": "sendledger",
             },
-            check=AsyncConnectionPool.check_connection,
+            check=self._check,
             reconnect_timeout=0,
         )
+
+        self._worked_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._doubted_at = 0.0
 
     async def __aenter__(self) -> Self:
         await self._pool.open(wait=False)
@@ -88,10 +96,21 @@ class Database:
             raise DatabaseAway("the database does not answer") from error
         try:
             yield connection
+            self._worked_at[connection] = time.monotonic()
         except _AWAY as error:
+            self._doubted_at = time.monotonic()
             raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
         finally:
             await asyncio.shield(self._pool.putconn(connection))
+
+    async def _check(self, connection: Connection) -> None:
+        """Ask whether *connection* still works, unless it just did: asking costs a round trip each time.
+
+        Once any of them failed, all are asked.
+        """
+        worked_at = self._worked_at.get(connection, 0.0)
+        if worked_at <= max(self._doubted_at, time.monotonic() - TRUSTED_S):
+            await AsyncConnectionPool.check_connection(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
