@@ -2,6 +2,8 @@
 -- and writing them needs. Locks the picked rows, skipping locked ones. Needs index delivery_claim.
 -- The pick is materialised and joined through an array: other shapes claim more than the limit or scan
 -- the table under some plans.
+-- Does not wait for the disk: a claim is nobody's history, one that a crash forgets is claimed anew, and
+-- the opening that relies on it is committed after it.
 WITH picked AS MATERIALIZED (
     SELECT d.intent_id
     FROM sendledger.delivery AS d
@@ -18,6 +20,7 @@ WITH picked AS MATERIALIZED (
         AND (%(probing)s::boolean OR NOT EXISTS (
             SELECT FROM sendledger.back_off AS f WHERE f.scope_key = 'channel:' || %(channel)s
         ))
+        AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL
     ORDER BY d.wake_at
     LIMIT %(claim_max)s
     FOR UPDATE SKIP LOCKED
