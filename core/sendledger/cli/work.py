@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections import Counter
@@ -78,6 +79,8 @@ def _duration(text: str) -> timedelta:
 async def _work(config: Path, drain: Drain | None, address: Address | None) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         worker = Worker(workshop(desk))
+        # What start-up made stays for good; collections need not look through it again and again.
+        gc.freeze()
         _listen(worker)
         console = Console(stderr=True, highlight=False)
         watching = asyncio.create_task(watch(console, worker.progress))
