@@ -22,6 +22,8 @@ VERSION_MIN = 150000
 TRUSTED_S = 1.0
 """How long a connection that worked is taken at its word."""
 
+ASK_AGAIN_S = 1.0
+"""How often whoever waits for a connection has the pool try to make one."""
 
 Connection = psycopg.AsyncConnection[TupleRow]
 DatabaseError = psycopg.Error
@@ -91,7 +93,7 @@ class Database:
     async def connection(self, timeout_s: float = 5.0) -> AsyncIterator[Connection]:
         """Lend a connection in autocommit. Raises :class:`DatabaseAway` when none is to be had."""
         try:
-            connection = await self._pool.getconn(timeout=timeout_s)
+            connection = await self._borrow(timeout_s)
         except (PoolTimeout, psycopg.OperationalError) as error:
             raise DatabaseAway("the database does not answer") from error
         try:
@@ -102,6 +104,17 @@ class Database:
             raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
         finally:
             await asyncio.shield(self._pool.putconn(connection))
+
+    async def _borrow(self, timeout_s: float) -> Connection:
+        """Wait for a connection; the pool tries to make one only when it is asked, so ask again and again.
+
+        Whoever merely waited would not notice that the server is back.
+        """
+        ends = time.monotonic() + timeout_s
+        while (left_s := ends - time.monotonic()) > ASK_AGAIN_S:
+            with suppress(PoolTimeout):
+                return await self._pool.getconn(timeout=ASK_AGAIN_S)
+        return await self._pool.getconn(timeout=left_s)
 
     async def _check(self, connection: Connection) -> None:
         """Ask whether *connection* still works, unless it just did: asking costs a round trip each time.
