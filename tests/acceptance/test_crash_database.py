@@ -62,6 +62,7 @@ WORK = {"load_content": AT_ONCE, "note_worker": AT_ONCE, "renew_leases": EARLY} 
         "free_expired_claims",
         "find_lost_attempts",
         "find_ended_waits",
+        "read_held_until",
         "find_orphaned",
         "next_due",
     ),

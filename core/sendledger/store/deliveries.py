@@ -23,6 +23,7 @@ _FIND_LOST = statement("find_lost_attempts")
 _FIND_ENDED = statement("find_ended_waits")
 _FIND_HELD = statement("find_held")
 _FIND_ORPHANED = statement("find_orphaned")
+_HELD_UNTIL = statement("read_held_until")
 _NEXT_DUE = statement("next_due")
 
 
@@ -146,11 +147,30 @@ async def find_held(
 
 
 async def find_orphaned(
-    connection: Connection, *, channel: str, rows_max: int
+    connection: Connection,
+    *,
+    channel: str,
+    rows_max: int,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> list[tuple[int, int]]:
-    """Return (intent id, attempt count) of rows held under a scope that is not paused any more."""
-    parameters = {"channel": channel, "rows_max": rows_max}
+    """Return (intent id, attempt count) of rows held under a scope that is not paused any more.
+
+    Looks at the rows that were put on hold after *since* and by *until*.
+    """
+    parameters = {"channel": channel, "rows_max": rows_max, "since": since, "until": until}
     return await _pairs(connection, _FIND_ORPHANED, parameters)
+
+
+async def read_held_until(
+    connection: Connection, *, channel: str, since: datetime | None, rows_max: int
+) -> datetime | None:
+    """Return by when the next *rows_max* held rows after *since* were put on hold; None: all the rest."""
+    parameters = {"channel": channel, "since": since, "rows_max": rows_max}
+    cursor = await connection.execute(_HELD_UNTIL, parameters)
+    row = await cursor.fetchone()
+    until: datetime | None = row[0] if row else None
+    return until
 
 
 async def next_due(connection: Connection, channels: Sequence[str]) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 from sendledger.journal.advance import Entry, Proposal
 from sendledger.journal.scopes import released
@@ -16,6 +17,7 @@ from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 
 PAGE_ROWS = 500
+LOOK_ROWS = 5_000
 
 log = get_logger(__name__)
 
@@ -28,6 +30,7 @@ class Sweep:
         self._database: Database = shop.database
         self._lease = shop.rhythm.lease
         self._trusted_from = time.monotonic()
+        self._looked_until: dict[str, datetime | None] = {}
 
     async def run(self, stop: Stop) -> None:
         """Sweep now and at every interval, until told to stop."""
@@ -73,11 +76,17 @@ class Sweep:
                 return
 
     async def _release_orphans(self, channel: ChannelWork) -> None:
+        """Look through some of the held rows, and the next time on from there: there may be a million."""
+        name, since = channel.name, self._looked_until.get(channel.name)
         async with self._database.connection() as connection:
-            found = await deliveries.find_orphaned(
-                connection, channel=channel.name, rows_max=PAGE_ROWS
+            until = await deliveries.read_held_until(
+                connection, channel=name, since=since, rows_max=LOOK_ROWS
             )
-        await self._propose(found, released(None))
+            found = await deliveries.find_orphaned(
+                connection, channel=name, rows_max=PAGE_ROWS, since=since, until=until
+            )
+        moved = await self._propose(found, released(None))
+        self._looked_until[name] = since if moved == PAGE_ROWS else until
 
     async def _propose(self, found: list[tuple[int, int]], propose: Proposal) -> int:
         """Record what is proposed of each row; returns how many rows it moved."""

@@ -1,5 +1,6 @@
 -- Lists rows whose last hold was for a scope that is not paused any more: met while the pause was being
--- ended, or brought back by evidence after it. Reads the rows awaiting release: index delivery_due.
+-- ended, or brought back by evidence after it. Reads the rows put on hold after since and by until, or all:
+-- index delivery_due.
 SELECT d.intent_id, d.attempt_count
 FROM sendledger.delivery AS d
 CROSS JOIN LATERAL (
@@ -10,6 +11,8 @@ CROSS JOIN LATERAL (
 ) AS h
 WHERE d.channel = %(channel)s
     AND d.awaits = 'release'
+    AND d.due_at > coalesce(%(since)s::timestamptz, '-infinity')
+    AND d.due_at <= coalesce(%(until)s::timestamptz, 'infinity')
     AND h.cause LIKE ANY (ARRAY['all', 'channel:%%', 'sender:%%', 'batch:%%', 'purpose:%%'])
     AND NOT EXISTS (
         SELECT FROM sendledger.pause AS p WHERE p.ended_at IS NULL AND p.scope_key = h.cause
