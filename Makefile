@@ -5,12 +5,13 @@ PYTHONS = $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+PEERS := .venv-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv lint type test demo lock clean debian-tools
+.PHONY: help venv lint type test bench demo lock clean debian-tools
 MAKEFLAGS += --no-print-directory
 unexport PYTHONHOME PYTHONPATH
 
@@ -102,6 +103,17 @@ test: lint type debian-tools ## Check and test everything; what every change mus
 	@$(call say,Tests: pytest)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+$(PEERS)/installed: pyproject.toml | $(STAMP)
+	@$(call say,Making the environment $(PEERS) of the peers)
+	@$(BIN)/python -m venv --clear $(PEERS)
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"] \
+	  ["optional-dependencies"]["bench"], sep="\n")' > $(PEERS)/requirements.txt
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements.txt
+	@touch $@
+
+bench: $(STAMP) $(PEERS)/installed ## Measure, beside procrastinate and pgqueuer; ARGS='--quick ledger' narrows it
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.run $(ARGS)
+
 demo: $(STAMP) ## Send 240 reports through a relay on this machine, and see what is known of each
 	@$(BIN)/python demo/run.py
 
@@ -115,5 +127,5 @@ lock: $(STAMP) ## Write requirements.lock again from pyproject.toml; ARGS=--upgr
 	@rm -r build/lock
 
 clean: ## Remove the virtual environment, caches and builds; never a ledger
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find core plugins migrations tests demo -name __pycache__ -type d -prune -exec rm -rf {} +

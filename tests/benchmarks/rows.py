@@ -65,7 +65,9 @@ HELD = (
     FROM i
 )
 INSERT INTO sendledger.delivery (intent_id, batch_id, channel, lane, seq, status, awaits, due_at)
-SELECT intent_id, %(batch_id)s, 'noop', %(lane)s, 1, 'planned', 'release', eligible_at FROM i
+SELECT intent_id, %(batch_id)s, 'noop', %(lane)s, 1, 'planned', 'release',
+    eligible_at + intent_id * interval '1 microsecond'
+FROM i
 """
 )
 

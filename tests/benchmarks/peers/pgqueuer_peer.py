@@ -48,6 +48,7 @@ async def work(dsn: str, options: argparse.Namespace) -> None:
 async def measure(dsn: str, options: argparse.Namespace) -> None:
     queries = Queries(await connect(dsn, options.driver))
     await queries.install()
+    await queries.optimize_autovacuum()
     jobs = options.jobs
     await queries.enqueue(["noop"] * jobs, [None] * jobs, [0] * jobs)
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as admin:
