@@ -43,7 +43,6 @@ START = dict.fromkeys(
 WORK = {"load_content": AT_ONCE, "note_worker": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
     (
         "BEGIN",
-        POOL_CHECK,
         "list_back_offs",
         "claim_deliveries",
         "hold_dispatch_open",
@@ -78,9 +77,9 @@ What comes once is met when it comes; everything else in the middle of the run.
 
 TROUBLE = frozenset(
     {"begin_back_off", "win_probe", "end_back_off", "close_tasks", "COMMIT close_tasks"}
-    | {"release_claims"}
+    | {"release_claims", POOL_CHECK}
 )
-"""Statements that a clean run needs only when the machine is slow."""
+"""Statements that a clean run needs only when the machine is slow, or a connection has rested."""
 
 PEOPLE = recipients(REFUSALS, HICCUPS, SILENCES)
 every_boundary = pytest.mark.parametrize(("statement", "side"), [*product(STATEMENTS, Side)])
