@@ -40,32 +40,37 @@ START = dict.fromkeys(
     (SCHEMA_CHECK, "ROLLBACK", "read_server", "read_installation", "note_policy", "list_pauses"),
     AT_ONCE,
 )
-WORK = {"load_content": AT_ONCE, "note_worker": AT_ONCE, "renew_leases": EARLY} | dict.fromkeys(
-    (
-        "BEGIN",
-        "list_back_offs",
-        "claim_deliveries",
-        "hold_dispatch_open",
-        "open_attempts",
-        "COMMIT open_attempts",
-        "record_accepted",
-        "lock_deliveries",
-        "load_attempts",
-        "load_observations",
-        "add_observations",
-        "write_deliveries",
-        "COMMIT write_deliveries",
-        "add_suppressions",
-        "open_tasks",
-        "COMMIT open_tasks",
-        "free_expired_claims",
-        "find_lost_attempts",
-        "find_ended_waits",
-        "read_held_until",
-        "find_orphaned",
-        "next_due",
-    ),
-    HALF_WAY,
+ONCE = dict.fromkeys((POOL_CHECK, "note_worker", "load_content"), AT_ONCE)
+WORK = (
+    ONCE
+    | {"renew_leases": EARLY}
+    | dict.fromkeys(
+        (
+            "BEGIN",
+            "list_back_offs",
+            "claim_deliveries",
+            "hold_dispatch_open",
+            "open_attempts",
+            "COMMIT open_attempts",
+            "record_accepted",
+            "lock_deliveries",
+            "load_attempts",
+            "load_observations",
+            "add_observations",
+            "write_deliveries",
+            "COMMIT write_deliveries",
+            "add_suppressions",
+            "open_tasks",
+            "COMMIT open_tasks",
+            "free_expired_claims",
+            "find_lost_attempts",
+            "find_ended_waits",
+            "read_held_until",
+            "find_orphaned",
+            "next_due",
+        ),
+        HALF_WAY,
+    )
 )
 END = {"count_batches": HALF_WAY, "forget_workers": HALF_WAY}
 COMMITS = [statement for statement in WORK if statement.startswith("COMMIT")]
@@ -77,7 +82,7 @@ What comes once is met when it comes; everything else in the middle of the run.
 
 TROUBLE = frozenset(
     {"begin_back_off", "win_probe", "end_back_off", "close_tasks", "COMMIT close_tasks"}
-    | {"release_claims", POOL_CHECK}
+    | {"release_claims"}
 )
 """Statements that a clean run needs only when the machine is slow, or a connection has rested."""
 
