@@ -58,7 +58,10 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """What to claim. ``now`` is for tests; production leaves it to the database's clock."""
+    """What to claim. ``now`` is for tests; production leaves it to the database's clock.
+
+    The queue is ordered by (wake_at, intent_id); rows before (``wake_from``, ``intent_from``) are left out.
+    """
 
     channel: str
     lane: Lane
@@ -66,6 +69,7 @@ class ClaimRequest:
     claim_max: int
     lease: timedelta
     wake_from: datetime | None = None
+    intent_from: int | None = None
     probing: bool = False
     now: datetime | None = None
 

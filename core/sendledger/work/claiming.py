@@ -26,7 +26,7 @@ class Claiming:
 
     def __init__(self, shop: Workshop, channel: str, leases: Leases) -> None:
         self._shop, self._channel, self._leases = shop, channel, leases
-        self._wake_from: dict[Lane, datetime] = {}
+        self._from: dict[Lane, tuple[datetime, int]] = {}
         self._forget_at = time.monotonic() + REMEMBERED_S
 
     async def claim(
@@ -34,25 +34,27 @@ class Claiming:
     ) -> tuple[UUID, list[Claimed]]:
         """Claim due rows of *lane*; returns their claim token with them."""
         self._forget_in_time()
+        wake_from, intent_from = self._from.get(lane, (None, None))
         request = ClaimRequest(
             channel=self._channel,
             lane=lane,
             claim_token=self._shop.new_token(),
             claim_max=claim_max,
             lease=self._leases.lease,
-            wake_from=self._wake_from.get(lane),
+            wake_from=wake_from,
+            intent_from=intent_from,
             probing=probing,
         )
         rows = await deliveries.claim_deliveries(connection, request)
         self._leases.took(request.claim_token, len(rows))
         if len(rows) == claim_max:
-            self._wake_from[lane] = rows[0].wake_at
+            self._from[lane] = (rows[0].wake_at, rows[0].intent_id)
         else:
-            self._wake_from.pop(lane, None)
+            self._from.pop(lane, None)
         return request.claim_token, rows
 
     def _forget_in_time(self) -> None:
         now = time.monotonic()
         if now >= self._forget_at:
-            self._wake_from.clear()
+            self._from.clear()
             self._forget_at = now + REMEMBERED_S

@@ -197,7 +197,7 @@ CREATE TABLE sendledger.delivery (
     autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05);
 
 -- the queue: unclaimed rows awaiting dispatch or retry
-CREATE INDEX delivery_claim ON sendledger.delivery (channel, lane, wake_at)
+CREATE INDEX delivery_claim ON sendledger.delivery (channel, lane, wake_at, intent_id)
 WHERE claim_token IS NULL AND awaits IN ('dispatch', 'retry');
 -- the main metric: the oldest overdue row of a channel and of what it awaits
 CREATE INDEX delivery_due ON sendledger.delivery (channel, awaits, due_at)

@@ -12,7 +12,8 @@ WITH picked AS MATERIALIZED (
         AND d.claim_token IS NULL
         AND d.awaits IN ('dispatch', 'retry')
         AND d.wake_at <= coalesce(%(now)s::timestamptz, now())
-        AND d.wake_at >= coalesce(%(wake_from)s::timestamptz, '-infinity')
+        AND (d.wake_at, d.intent_id)
+        >= (coalesce(%(wake_from)s::timestamptz, '-infinity'), coalesce(%(intent_from)s::bigint, 0))
         AND NOT EXISTS (
             SELECT FROM sendledger.pause AS p
             WHERE p.ended_at IS NULL AND p.scope_key IN ('all', 'channel:' || %(channel)s)
@@ -21,7 +22,7 @@ WITH picked AS MATERIALIZED (
             SELECT FROM sendledger.back_off AS f WHERE f.scope_key = 'channel:' || %(channel)s
         ))
         AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL
-    ORDER BY d.wake_at
+    ORDER BY d.wake_at, d.intent_id
     LIMIT %(claim_max)s
     FOR UPDATE SKIP LOCKED
 ),
