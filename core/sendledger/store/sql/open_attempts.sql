@@ -1,6 +1,7 @@
 -- Opens attempts, one guarded UPDATE feeding the INSERT; only returned rows may go to a sender.
 -- Locks the delivery rows by primary key. The guards use clock_timestamp() because the statement may
--- have waited for a row lock.
+-- have waited for a row lock. The token is compared in a way that no index is chosen for: the one of leases
+-- looks small to the planner, however many dead entries a held snapshot keeps in it.
 WITH wanted AS MATERIALIZED (
     SELECT w.*, clock_timestamp() AS opened_at
     FROM unnest(
@@ -27,7 +28,7 @@ opened AS (
         AND d.intent_id = ANY (%(intent_ids)s::bigint [])
         AND d.seq = w.seq
         AND d.awaits IN ('dispatch', 'retry')
-        AND d.claim_token = w.claim_token
+        AND w.claim_token IS NOT DISTINCT FROM d.claim_token
         AND d.lease_until > clock_timestamp() + %(margin)s
         AND clock_timestamp() < least(w.go_until, i.not_after)
         AND NOT EXISTS (
