@@ -53,6 +53,7 @@ PLANNED: dict[str, dict[str, Any]] = {
         "lane": 1,
         "now": None,
         "wake_from": None,
+        "intent_from": None,
         "probing": False,
         "claim_max": 100,
         "claim_token": NOBODY,

@@ -214,7 +214,7 @@ def _cpu_s(pid: int, *, of_ended: bool = False) -> float:
     """Return the CPU time of *pid*, with *of_ended* also that of its children that have ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0.0
     fields = stat.rpartition(")")[2].split()
     ticks = sum(int(number) for number in fields[11 : 15 if of_ended else 13])
