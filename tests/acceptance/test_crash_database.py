@@ -40,10 +40,11 @@ START = dict.fromkeys(
     (SCHEMA_CHECK, "ROLLBACK", "read_server", "read_installation", "note_policy", "list_pauses"),
     AT_ONCE,
 )
-ONCE = dict.fromkeys((POOL_CHECK, "note_worker", "load_content"), AT_ONCE)
+FIRST = dict.fromkeys((POOL_CHECK, "note_worker", "load_content"), AT_ONCE)
+RENEWAL = {"renew_leases": EARLY}
 WORK = (
-    ONCE
-    | {"renew_leases": EARLY}
+    FIRST
+    | RENEWAL
     | dict.fromkeys(
         (
             "BEGIN",
@@ -81,10 +82,16 @@ What comes once is met when it comes; everything else in the middle of the run.
 """
 
 TROUBLE = frozenset(
-    {"begin_back_off", "win_probe", "end_back_off", "close_tasks", "COMMIT close_tasks"}
-    | {"release_claims"}
+    (
+        "begin_back_off",
+        "win_probe",
+        "end_back_off",
+        "close_tasks",
+        "COMMIT close_tasks",
+        "release_claims",
+    )
 )
-"""Statements that a clean run needs only when the machine is slow, or a connection has rested."""
+"""Statements that a clean run needs only when the machine is slow."""
 
 PEOPLE = recipients(REFUSALS, HICCUPS, SILENCES)
 every_boundary = pytest.mark.parametrize(("statement", "side"), [*product(STATEMENTS, Side)])
