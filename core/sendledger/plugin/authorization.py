@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import reduce
-
-import pluggy
+from typing import Any
 
 from sendledger.plugin.calls import call_list
 from sendledger.plugin.channel import Candidate, Deny, Go, Hold, Verdict, Verdicts, Wait
@@ -47,7 +46,7 @@ class Authorization:
         return [reduce(stricter, verdicts) for verdicts in zip(*answers, strict=True)]
 
     async def _ask(
-        self, name: str, policy: pluggy.HookCaller, candidates: tuple[Candidate, ...]
+        self, name: str, policy: Callable[..., Any], candidates: tuple[Candidate, ...]
     ) -> Verdicts:
         try:
             return await self._answer(name, policy, candidates)
@@ -56,7 +55,7 @@ class Authorization:
             return [Hold(rule="policy.failing", cause=name)] * len(candidates)
 
     async def _answer(
-        self, name: str, policy: pluggy.HookCaller, candidates: tuple[Candidate, ...]
+        self, name: str, policy: Callable[..., Any], candidates: tuple[Candidate, ...]
     ) -> Verdicts:
         (answer,) = policy(candidates=candidates)
         began = asyncio.get_running_loop().time()

@@ -43,7 +43,7 @@ class Promise:
 
 def call_list(
     hook: str, members: Sequence[Member], *, excuse: Excuse | None = None
-) -> pluggy.HookCaller:
+) -> Callable[..., Any]:
     """Return a caller of *hook* that asks *members* from first to last, and nobody else.
 
     A member's ``tryfirst``, ``trylast`` and ``wrapper`` are respected. Each answer is checked where it is
@@ -57,8 +57,28 @@ def call_list(
         if implementation is not None:
             call = _checked(member.name, hook, implementation, excuse)
             manager.register(SimpleNamespace(**{hook: call}), member.registered)
-    caller: pluggy.HookCaller = getattr(manager.hook, hook)
-    return caller
+    return _resolved(getattr(manager.hook, hook))
+
+
+def _resolved(caller: pluggy.HookCaller) -> Callable[..., Any]:
+    """Return *caller*, or the plain loop it comes to where the first answer counts and nobody wraps.
+
+    Three such calls are made for each delivery; pluggy's own machinery costs more than what is called.
+    """
+    implementations = caller.get_hookimpls()
+    first_counts = caller.spec is not None and caller.spec.opts["firstresult"]
+    if not first_counts or any(each.wrapper or each.hookwrapper for each in implementations):
+        return caller
+    calls = [(each.function, each.argnames) for each in reversed(implementations)]
+
+    def ask(**given: object) -> object:
+        for call, names in calls:
+            answer: object = call(*[given[name] for name in names])
+            if answer is not None:
+                return answer
+        return None
+
+    return ask
 
 
 def gave(value: object, *, plugin: str, hook: str) -> PluginFault:
