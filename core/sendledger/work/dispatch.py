@@ -31,6 +31,9 @@ from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 from sendledger.work.turns import TurnTaking
 
+EMPTY_S = 0.1
+"""How long a lane that gave nothing is not looked into again, unless somebody tells of new work."""
+
 log = get_logger(__name__)
 
 
@@ -70,6 +73,7 @@ class Dispatch:
         self._queue = LaneQueue()
         self._more: set[Lane] = set()
         self._busy = 0
+        self._empty_until: dict[Lane, float] = {}
         self._woken = asyncio.Event()
 
     @property
@@ -83,7 +87,8 @@ class Dispatch:
         return self._channel.name
 
     def wake(self) -> None:
-        """Look for work now: something may have been planned, or there is room again."""
+        """Look for work now: something may have been planned."""
+        self._empty_until.clear()
         self._woken.set()
 
     def stop_waiting(self) -> None:
@@ -139,7 +144,7 @@ class Dispatch:
         probing = await self._closing.probing()
         if probing is None:
             return False
-        rooms = {lane: self._room(lane) for lane in Lane}
+        rooms = {lane: self._room(lane) for lane in Lane if probing or not self._was_empty(lane)}
         wanted = sum(rooms.values())
         allowance = await self._turns.allow(min(1, wanted) if probing else wanted)
         going = 0
@@ -162,10 +167,17 @@ class Dispatch:
         self._progress.claimed += len(rows)
         self._closing.claimed(len(rows))
         (self._more.add if len(rows) == wanted else self._more.discard)(lane)
+        if not rows:
+            rest_s = min(EMPTY_S, self._shop.rhythm.poll.total_seconds() / 2)
+            self._empty_until[lane] = time.monotonic() + rest_s
         going = await self._admit(rows, token)
         for ready in going:
             self._queue.put(ready)
         return len(going)
+
+    def _was_empty(self, lane: Lane) -> bool:
+        """Whether *lane* gave nothing a moment ago, and nobody spoke of new work since."""
+        return time.monotonic() < self._empty_until.get(lane, 0)
 
     def _wants_more(self) -> bool:
         """Whether a lane that had more rows than were claimed has room for them now."""
@@ -199,7 +211,7 @@ class Dispatch:
                 self._busy -= 1
                 self._leases.done(ready.claim_token)
             if self._wants_more():
-                self.wake()
+                self._woken.set()
             if rest is not None:
                 await stop.stopped(within=rest)
 
@@ -212,7 +224,8 @@ class Dispatch:
         began = time.monotonic()
         match await self._handoffs.hand_over(ready):
             case Recorded(evidence=Evidence() as evidence, meaning=meaning) if meaning:
-                self._line.lasted(timedelta(seconds=time.monotonic() - began))
+                if self._channel.limits.bounds_flight:
+                    self._line.lasted(timedelta(seconds=time.monotonic() - began))
                 if meaning.outcome in {Outcome.ACCEPTED, Outcome.DELIVERED}:
                     await self._closing.success()
                 else:
