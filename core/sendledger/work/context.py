@@ -17,6 +17,7 @@ from sendledger.store.database import Database
 from sendledger.store.planning import ContentRow
 
 NO_LIMITS = Limits()
+GROUP_MAX = 100
 
 
 class Compile(Protocol):
@@ -39,6 +40,14 @@ class ChannelWork:
     def slots_useful(self) -> int:
         """How many slots can be busy at once: more than the channel's attempts in flight only wait."""
         return min(self.slots, self.limits.in_flight or self.slots)
+
+    @property
+    def group_max(self) -> int:
+        """How many of its rows are committed together at most.
+
+        Half of those in flight: while one half is in the database the other is handed over.
+        """
+        return max(1, min(GROUP_MAX, self.slots_useful // 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

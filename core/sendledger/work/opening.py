@@ -13,7 +13,6 @@ from sendledger.store.database import Database, DatabaseAway, DatabaseError
 from sendledger.work.context import ChannelWork
 from sendledger.work.group import GroupCommit
 
-GROUP_MAX = 100
 _PAUSE_S = 0.25
 
 
@@ -38,7 +37,7 @@ class Openings:
         self._database, self._channel, self._terms = database, channel, terms
         self.abandoned = False
         self.groups: GroupCommit[Opening, Answer] = GroupCommit(
-            self._commit, group_max=GROUP_MAX, counted=meters.group("opening")
+            self._commit, group_max=channel.group_max, counted=meters.group("opening")
         )
 
     async def _commit(self, openings: Sequence[Opening]) -> list[Answer]:

@@ -17,11 +17,11 @@ from sendledger.plugin.channel import Observed
 from sendledger.plugin.host import PluginHost
 from sendledger.store.database import DatabaseAway, DatabaseError
 from sendledger.store.ledger_rows import AcceptedRow
+from sendledger.work.context import GROUP_MAX
 from sendledger.work.group import GroupCommit
 from sendledger.work.stopping import Stop
 from sendledger.work.telling import Telling, observed_of
 
-GROUP_MAX = 100
 _PAUSES_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 Answer = TypeVar("Answer")
 
@@ -29,14 +29,25 @@ log = get_logger(__name__)
 
 
 class Recording:
-    """Records results and decisions; whoever waits here knows, when it returns, that it is committed."""
+    """Records results and decisions; whoever waits here knows, when it returns, that it is committed.
 
-    def __init__(self, recorder: Recorder, host: PluginHost, stop: Stop, meters: Meters) -> None:
+    Acceptances are committed *accepted_max* together at most.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        host: PluginHost,
+        stop: Stop,
+        meters: Meters,
+        *,
+        accepted_max: int = GROUP_MAX,
+    ) -> None:
         self._recorder = recorder
         self._stop = stop
         self._telling = Telling(host)
         self.accepted = GroupCommit(
-            self._commit_accepted, group_max=GROUP_MAX, counted=meters.group("accepted")
+            self._commit_accepted, group_max=accepted_max, counted=meters.group("accepted")
         )
         self.entries = GroupCommit(
             self._commit_entries, group_max=GROUP_MAX, counted=meters.group("recorded")

@@ -11,7 +11,7 @@ from sendledger.logs import get_logger
 from sendledger.metrics.meters import Meters
 from sendledger.store import deliveries
 from sendledger.store.database import DatabaseAway
-from sendledger.work.context import Workshop
+from sendledger.work.context import GROUP_MAX, Workshop
 from sendledger.work.dispatch import Dispatch
 from sendledger.work.leases import Leases
 from sendledger.work.listen import Listener
@@ -41,7 +41,13 @@ class Worker:
         self.meters = Meters(channel.name for channel in shop.channels)
         self.progress = Progress(meters=self.meters)
         self._shop = shop
-        self._recording = Recording(shop.recorder, shop.host, self.stop, self.meters)
+        self._recording = Recording(
+            shop.recorder,
+            shop.host,
+            self.stop,
+            self.meters,
+            accepted_max=max((channel.group_max for channel in shop.channels), default=GROUP_MAX),
+        )
         self._leases = Leases(shop.database, lease=shop.rhythm.lease)
         self._sweep = Sweep(shop, self._recording, self.progress)
         self._dispatches = [
