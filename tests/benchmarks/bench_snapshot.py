@@ -51,6 +51,7 @@ async def measure(stage: Stage, options: Options) -> None:
         with stage.connect("bench_snapshot") as connection:
             rows.autovacuum(connection)
             connection.execute("VACUUM ANALYZE")
+        stage.checkpoint()
         before = await work(stage, dsn, BEFORE_S)
         per_s = before["outcomes"]["accepted"] / BEFORE_S
         progress(f"{per_s:.0f}/s before the snapshot")
