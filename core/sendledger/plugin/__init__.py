@@ -8,6 +8,7 @@ from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.words import Lane, Outcome, Scope, Suppress
 from sendledger.plugin.channel import (
     Addressee,
+    Attachment,
     Candidate,
     Capabilities,
     Channel,
@@ -29,12 +30,17 @@ from sendledger.plugin.channel import (
     Wait,
     Writer,
 )
+from sendledger.plugin.receipts import Asked, CallbackRefused, CallbackRequest, Found, Receipt
 from sendledger.plugin.spec import hookimpl
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import Duration, LocalPath, PositiveDuration, SettingsModel
 
 __all__ = [
     "Addressee",
+    "Asked",
+    "Attachment",
+    "CallbackRefused",
+    "CallbackRequest",
     "Candidate",
     "Capabilities",
     "Channel",
@@ -47,6 +53,7 @@ __all__ = [
     "Duration",
     "Envelope",
     "Evidence",
+    "Found",
     "Go",
     "Hold",
     "Lane",
@@ -54,6 +61,7 @@ __all__ = [
     "Observed",
     "Outcome",
     "PositiveDuration",
+    "Receipt",
     "Receipts",
     "Scope",
     "Secret",

@@ -28,6 +28,7 @@ class Capabilities:
     ``classification`` names the shipped rule table of the channel, or None when it brings its own.
     ``handoff_max`` bounds one submission, from opening to result; past it the result is recorded as unknown.
     ``parts`` are the template parts the channel renders; each maps to whether it is HTML.
+    ``attachments`` says that its messages can carry files.
     """
 
     parts: Mapping[str, bool]
@@ -37,6 +38,7 @@ class Capabilities:
     absence_is_proof: bool = False
     idempotent: bool = False
     acceptance_is_arrival: bool = False
+    attachments: bool = False
     classification: str | None = None
     handoff_max: timedelta = timedelta(minutes=30)
     window: timedelta = timedelta(days=5)
@@ -81,6 +83,15 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that goes with one message: fetched, and of the digest that was planned."""
+
+    name: str = field(repr=False)
+    media_type: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addressee:
     """Whom a message is written for. ``intent_key`` and ``token`` may appear on the wire, the rest is secret."""
 
@@ -89,6 +100,7 @@ class Addressee:
     token: str
     destination: str = field(repr=False)
     variables: Mapping[str, Any] = field(repr=False)
+    attachments: tuple[Attachment, ...] = field(default=(), repr=False)
 
 
 class ContentFault(ValueError):  # noqa: N818 - a fault of the content, not of the program

@@ -26,6 +26,7 @@ from sendledger.plugin.channel import (
     Verdict,
     Writer,
 )
+from sendledger.plugin.receipts import Asked, CallbackRequest, Found, Receipt
 
 PROJECT = "sendledger"
 
@@ -96,6 +97,23 @@ def sendledger_classify(channel: str, evidence: Evidence) -> Classification | No
     Asked in this order until somebody answers: deployment plugins, the configured rule table, the
     channel. Core keeps the answer to what can be true: unanswered evidence stays ambiguous. An
     implementation that raises is counted and passed over.
+    """
+
+
+@hookspec(firstresult=True)
+def sendledger_read_callback(request: CallbackRequest) -> Sequence[Receipt] | None:
+    """Verify a receipt that came over HTTP and read it. A channel hook, pure.
+
+    Every receipt is about the attempt that the token in the path names. Raise ``CallbackRefused`` for
+    what was not signed by the provider or cannot be read; an empty answer acknowledges and stores nothing.
+    """
+
+
+@hookspec(firstresult=True)
+async def sendledger_look_up(attempts: Sequence[Asked]) -> Sequence[Found] | None:
+    """Ask the provider what it knows of *attempts*. A channel hook, never called while dispatching.
+
+    One answer per attempt, in their order. What cannot be asked is ``Found(failed=...)``, not an exception.
     """
 
 
