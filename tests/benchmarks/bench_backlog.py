@@ -66,6 +66,7 @@ PLANNED: dict[str, dict[str, Any]] = {
         "claim_tokens": [NOBODY] * 100,
         "go_until": ["2100-01-01T00:00:00Z"] * 100,
         "seals": [bytes(8)] * 100,
+        "units": [None] * 100,
         "handoff_max": timedelta(minutes=5),
         "unknown_wait": timedelta(hours=1),
         "evidence_wait": timedelta(days=5),

@@ -20,6 +20,8 @@ from sendledger.store import ledger_rows, views
 PREFIX = re.compile(r"[0-9a-f]{4,32}")
 HIDDEN = b"[hidden]"
 _ADDRESS = re.compile(rb"[^\s<>()\"',;]+@[^\s<>()\"',;]+")
+# What providers quote of a message in the JSON of their answers.
+_QUOTED = re.compile(rb'(?<="body":) *"(?:[^"\\]|\\.)*"')
 Key = Annotated[
     str, typer.Argument(metavar="INTENT", help="An intent key, or its first digits (at least 4).")
 ]
@@ -60,6 +62,7 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
         intent_id = found[0].intent_id
         recipient = await views.load_recipient(connection, intent_id)
         literals = await views.load_literals(connection, intent_id)
+        port = desk.host.channels.get(found[0].channel)
         return Story(
             intent=found[0],
             attempts=(await ledger_rows.load_attempts(connection, [intent_id])).get(intent_id, []),
@@ -69,6 +72,7 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
             literals=literals if who else discreet(literals, recipient),
             who=recipient if who else None,
             now=(await desk.database.server()).now,
+            units=(port and port.capabilities.units) or "units",
         )
 
 
@@ -77,13 +81,20 @@ def discreet(
 ) -> Mapping[int, bytes]:
     """Take addresses and the recipient's own out of replies: servers quote whom they refuse.
 
-    Of an address the local part is enough to know somebody by; a number has none, and goes whole.
+    Of an address the local part is enough to know somebody by; a number has none, and goes whole, its
+    plus sign written in whatever way. What they quote of the message goes, too.
     """
-    patterns = [_ADDRESS]
+    patterns = [_ADDRESS, _QUOTED]
     if recipient is not None:
-        name = re.escape(recipient[1].rpartition("@")[0] or recipient[1]).encode()
-        patterns.append(re.compile(rb"(?<!\w)" + name + rb"(?!\w)", re.IGNORECASE))
+        patterns.append(_whom(recipient[1]))
     return {seq: _hide(patterns, literal) for seq, literal in literals.items()}
+
+
+def _whom(destination: str) -> re.Pattern[bytes]:
+    if re.fullmatch(r"\+[0-9]+", destination):
+        return re.compile(rb"(?:\+|%2B)?" + destination[1:].encode())
+    name = re.escape(destination.rpartition("@")[0] or destination).encode()
+    return re.compile(rb"(?<!\w)" + name + rb"(?!\w)", re.IGNORECASE)
 
 
 def _hide(patterns: list[re.Pattern[bytes]], literal: bytes) -> bytes:

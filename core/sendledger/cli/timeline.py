@@ -20,7 +20,10 @@ LITERAL_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Everything stored about one intent; ``who`` is (recipient id, destination) when asked for."""
+    """Everything stored about one intent; ``who`` is (recipient id, destination) when asked for.
+
+    ``units`` is what the channel's messages are charged by.
+    """
 
     intent: IntentRow
     attempts: Sequence[AttemptRow]
@@ -28,6 +31,7 @@ class Story:
     literals: Mapping[int, bytes] = field(repr=False)
     who: tuple[str, str] | None = field(repr=False)
     now: datetime
+    units: str = "units"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +102,7 @@ def _told_in_full(step: Step) -> str:
 def steps(story: Story) -> list[Step]:
     """Return every step in ledger order; step 0 is the intent itself."""
     found = [_planned(story.intent)]
-    found += [_opened(row) for row in story.attempts]
+    found += [_opened(row, story.units) for row in story.attempts]
     found += [_observed(row, story.literals.get(row.seq)) for row in story.observations]
     return sorted(found, key=lambda step: step.seq)
 
@@ -113,12 +117,13 @@ def _planned(intent: IntentRow) -> Step:
     )
 
 
-def _opened(row: AttemptRow) -> Step:
+def _opened(row: AttemptRow, units: str) -> Step:
+    count = "" if row.units is None else f" ({units}: {row.units})"
     authority = "" if row.decision_seq is None else f", as step {row.decision_seq} decided"
     return Step(
         seq=row.seq,
         at=row.opened_at,
-        what=f"attempt {row.number} opened{authority}",
+        what=f"attempt {row.number} opened{count}{authority}",
         rule=f"policy {row.policy_revision}",
         revision="",
     )
@@ -219,6 +224,7 @@ def _step(row: AttemptRow | ObservationRow, story: Story) -> dict[str, Any]:
             "kind": "attempt",
             "attempt": row.number,
             "decision": row.decision_seq,
+            "units": row.units,
             "policy_revision": row.policy_revision,
         }
     literal = story.literals.get(row.seq)

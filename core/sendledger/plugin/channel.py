@@ -28,7 +28,9 @@ class Capabilities:
     ``classification`` names the shipped rule table of the channel, or None when it brings its own.
     ``handoff_max`` bounds one submission, from opening to result; past it the result is recorded as unknown.
     ``parts`` are the template parts the channel renders; each maps to whether it is HTML.
-    ``attachments`` says that its messages can carry files.
+    ``attachments`` says that its messages can carry files. ``units`` names what its messages are charged
+    by (``segments``); the channel then has a plain method ``units_of(message) -> int``, and the count is
+    stored with the attempt.
     """
 
     parts: Mapping[str, bool]
@@ -39,6 +41,7 @@ class Capabilities:
     idempotent: bool = False
     acceptance_is_arrival: bool = False
     attachments: bool = False
+    units: str | None = None
     classification: str | None = None
     handoff_max: timedelta = timedelta(minutes=30)
     window: timedelta = timedelta(days=5)
@@ -121,7 +124,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What a channel needs to hand one message over, for one recipient and one numbered attempt."""
+    """What a channel needs to hand one message over, for one recipient and one numbered attempt.
+
+    ``callback_url`` is where receipts of this attempt are to be sent, None where nobody listens.
+    """
 
     intent_key: str
     attempt_number: int
@@ -129,6 +135,7 @@ class Envelope:
     destination: str = field(repr=False)
     message: bytes = field(repr=False)
     not_after: datetime | None = None
+    callback_url: str | None = field(default=None, repr=False)
 
 
 class SessionRefused(Exception):  # noqa: N818 - a refusal is the word for it

@@ -90,9 +90,10 @@ def _refuse_bad_promises(name: str, channel: object) -> None:
     if unknown:
         reason = f'channel "{name}" requires parts that it does not render: {", ".join(unknown)}'
         raise PluginFault(reason, plugin=name)
-    sender_of = getattr(channel, "sender_of", None)
-    if not callable(sender_of) or inspect.iscoroutinefunction(sender_of):
-        raise PluginFault(f'channel "{name}" lacks a plain method sender_of', plugin=name)
+    for method in ("sender_of", *(["units_of"] if capabilities.units else [])):
+        plain = getattr(channel, method, None)
+        if not callable(plain) or inspect.iscoroutinefunction(plain):
+            raise PluginFault(f'channel "{name}" lacks a plain method {method}', plugin=name)
 
 
 def _implementations(name: str, plugin: object) -> Mapping[str, pluggy.HookImpl]:

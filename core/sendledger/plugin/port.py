@@ -27,6 +27,9 @@ from sendledger.plugin.checks import Member, module_member
 from sendledger.plugin.faults import Faults, PluginFault, contained, described, raised
 from sendledger.plugin.spec import hookimpl
 
+UNITS_MAX = 32_767
+"""The most units of one message that a ledger can hold."""
+
 
 class ChannelPort:
     """A sealed channel. Its call lists are resolved; every method asks this channel and no other.
@@ -116,6 +119,26 @@ class ChannelPort:
             reason = f"gave {type(sender).__name__}; expected str"
             raise PluginFault(reason, plugin=self.name, hook="sender_of")
         return sender
+
+    def units_of(self, message: bytes) -> int | None:
+        """Return how many units *message* is charged as, None where the channel counts none.
+
+        A count is information and holds nobody: a plugin that fails at it is counted, and gives None.
+        """
+        if self.capabilities.units is None:
+            return None
+        try:
+            units: object = cast(Any, self._channel).units_of(message)
+        except BaseException as error:
+            if not contained(error):
+                raise
+            self._faults.record(raised(error, plugin=self.name, hook="units_of"))
+            return None
+        if isinstance(units, int) and 0 <= units <= UNITS_MAX:
+            return units
+        reason = f"gave {type(units).__name__}; expected an int from 0 to {UNITS_MAX}"
+        self._faults.record(PluginFault(reason, plugin=self.name, hook="units_of"))
+        return None
 
     async def aclose(self) -> None:
         """Let the channel give up what it keeps, if it has an ``aclose``; faults are counted only."""

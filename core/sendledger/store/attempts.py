@@ -21,7 +21,10 @@ _FIND_OPENED = statement("find_opened")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """One attempt that is to be opened, fenced by its claim token and the seq that was read."""
+    """One attempt that is to be opened, fenced by its claim token and the seq that was read.
+
+    ``units`` is how many units its message is charged as, where the channel counts any.
+    """
 
     intent_id: int
     seq: int
@@ -30,6 +33,7 @@ class Opening:
     go_until: datetime
     seal: bytes
     domain_key: bytes | None = None
+    units: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ def _parameters(openings: Sequence[Opening], terms: Terms) -> dict[str, Any]:
         "claim_tokens": array([opening.claim_token for opening in openings]),
         "go_until": array([opening.go_until for opening in openings]),
         "seals": array([opening.seal for opening in openings]),
+        "units": array([opening.units for opening in openings]),
         "handoff_max": terms.handoff_max,
         "unknown_wait": terms.unknown_wait,
         "evidence_wait": terms.evidence_wait,

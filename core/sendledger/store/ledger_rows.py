@@ -56,6 +56,7 @@ class AttemptRow:
     decision_seq: int | None
     policy_revision: str
     seal: bytes
+    units: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

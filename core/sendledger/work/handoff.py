@@ -145,7 +145,7 @@ class Handoffs:
         self, session: Session, ready: Ready, envelope: Envelope
     ) -> Evidence | Returned:
         began = time.monotonic()
-        answer = await self._open(ready)
+        answer = await self._open(ready, self._port.units_of(envelope.message))
         if answer is not Answer.OPENED:
             return Returned(answer=answer)
         self._progress.opened()
@@ -155,7 +155,7 @@ class Handoffs:
             return NOT_BEGUN
         return await self._submit(session, envelope)
 
-    async def _open(self, ready: Ready) -> Answer:
+    async def _open(self, ready: Ready, units: int | None) -> Answer:
         row, recorder = ready.claimed, self._shop.recorder
         seal = recorder.seal_opening(
             row.intent_id, seq=row.seq + 1, number=ready.number, decision_seq=row.decision_seq
@@ -168,6 +168,7 @@ class Handoffs:
             go_until=ready.go_until,
             seal=seal,
             domain_key=row.domain_key,
+            units=units,
         )
         return await self._openings.groups.add(opening)
 

@@ -141,6 +141,7 @@ CREATE TABLE sendledger.attempt (
     decision_seq integer,
     number smallint NOT NULL CHECK (number BETWEEN 1 AND 50),
     token_key_id smallint NOT NULL,
+    units smallint CHECK (units >= 0),
     previous smallint GENERATED ALWAYS AS (CASE WHEN number > 1 THEN number - 1 END) STORED,
     authorised smallint GENERATED ALWAYS AS (CASE WHEN number > 1 THEN number END) STORED,
     provenance text NOT NULL GENERATED ALWAYS AS ('native') STORED,

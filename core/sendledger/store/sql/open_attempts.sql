@@ -6,8 +6,9 @@ WITH wanted AS MATERIALIZED (
     SELECT w.*, clock_timestamp() AS opened_at
     FROM unnest(
         %(intent_ids)s::bigint [], %(seqs)s::integer [], %(decision_seqs)s::integer [],
-        %(claim_tokens)s::uuid [], %(go_until)s::timestamptz [], %(seals)s::bytea []
-    ) AS w (intent_id, seq, decision_seq, claim_token, go_until, seal)
+        %(claim_tokens)s::uuid [], %(go_until)s::timestamptz [], %(seals)s::bytea [],
+        %(units)s::smallint []
+    ) AS w (intent_id, seq, decision_seq, claim_token, go_until, seal, units)
 ),
 opened AS (
     UPDATE sendledger.delivery AS d
@@ -42,15 +43,16 @@ opened AS (
                 AND x.lifted_at IS NULL
                 AND coalesce(x.expires_at, 'infinity') > clock_timestamp()
         )
-    RETURNING d.intent_id, d.attempt_count, d.seq, w.decision_seq, w.claim_token, w.opened_at, w.seal
+    RETURNING d.intent_id, d.attempt_count, d.seq, w.decision_seq, w.claim_token, w.opened_at,
+        w.seal, w.units
 )
 INSERT INTO sendledger.attempt (
-    intent_id, number, seq, decision_seq, claim_token, token_key_id, policy_revision, seal,
+    intent_id, number, seq, decision_seq, claim_token, token_key_id, policy_revision, seal, units,
     opened_at, result_due_at, unknown_due_at, evidence_due_at, window_ends_at
 )
 SELECT
     o.intent_id, o.attempt_count, o.seq, o.decision_seq, o.claim_token, %(token_key_id)s,
-    %(policy_revision)s, o.seal, o.opened_at, o.opened_at + %(handoff_max)s,
+    %(policy_revision)s, o.seal, o.units, o.opened_at, o.opened_at + %(handoff_max)s,
     o.opened_at + %(unknown_wait)s, o.opened_at + %(evidence_wait)s, o.opened_at + %(window)s
 FROM opened AS o
 RETURNING intent_id, number
