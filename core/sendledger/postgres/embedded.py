@@ -220,7 +220,7 @@ class Embedded:
         """Start the server, which takes over *alive*; its port is written down before."""
         layout = self._layout
         launcher = choose_launcher(self.programs, layout)
-        port = choose_port(fixed=self.port, remembered=layout.remembered_port())
+        port = choose_port(fixed=self.port, remembered=layout.remembered_port(), home=layout.data)
         if not layout.data.exists():
             create_cluster(layout, launcher, keep=alive.fd)
         check_version(layout, self.programs)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 from sendledger.postgres.errors import PostgresError
 from sendledger.postgres.layout import LOCAL_ADDRESS
@@ -12,9 +15,10 @@ CANDIDATES = range(25432, 25632)
 """Below the ephemeral ports of Linux, macOS and IANA, so that no outgoing connection sits on one."""
 
 
-def choose_port(*, fixed: int | None, remembered: int | None) -> int:
-    """Return *fixed*, else the *remembered* port, else a free one.
+def choose_port(*, fixed: int | None, remembered: int | None, home: Path) -> int:
+    """Return *fixed*, else the *remembered* port, else a free one: which is tried first depends on *home*.
 
+    Several installations on a host then seldom want the same port, also while one of them is stopped.
     Raises :class:`PostgresError` when the fixed port, or every candidate, is taken.
     """
     if fixed is not None:
@@ -22,13 +26,19 @@ def choose_port(*, fixed: int | None, remembered: int | None) -> int:
         return fixed
     if remembered is not None and _refusal(remembered) is None:
         return remembered
-    for port in CANDIDATES:
+    for port in _candidates(home):
         if _refusal(port) is None:
             return port
     raise PostgresError(
         f"{LOCAL_ADDRESS}: every port from {CANDIDATES[0]} to {CANDIDATES[-1]} is taken;"
         " free one or fix the port of the embedded database in the settings"
     )
+
+
+def _candidates(home: Path) -> Iterator[int]:
+    first = zlib.crc32(os.fsencode(home)) % len(CANDIDATES)
+    yield from CANDIDATES[first:]
+    yield from CANDIDATES[:first]
 
 
 def _require(port: int) -> None:
