@@ -6,16 +6,16 @@ every acceptance, whatever becomes of the answer, and for nothing else.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
+
+from sendledger_sandbox.lines import Lines, read_lines
 
 _HEADER = re.compile(
     rb"^(message-id|sendledger-token):[ \t]*(.*(?:\r?\n[ \t].*)*)", re.IGNORECASE | re.MULTILINE
@@ -53,8 +53,7 @@ def read_journal(path: Path) -> list[Accepted]:
     What follows the last line end was cut off by a crash before anybody heard 250, and is left out.
     Raises :class:`JournalFault` for any other line that is no entry, and ``OSError``.
     """
-    complete = path.read_bytes().split(b"\n")[:-1]
-    return [_entry(line, path, number) for number, line in enumerate(complete, start=1)]
+    return [_entry(line, path, number) for number, line in enumerate(read_lines(path), start=1)]
 
 
 def _entry(line: bytes, path: Path, number: int) -> Accepted:
@@ -93,39 +92,25 @@ def _unfold(value: bytes) -> str:
     return re.sub(rb"\s+", b" ", value).strip().decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    entry: Accepted
-    message: bytes
-    written: asyncio.Future[Accepted]
-
-
 class Journal:
-    """An open journal. Appends that wait at the same time share one write and one fsync.
+    """An open journal; appends that wait at the same time share one write and one fsync.
 
     *keep*, when given, is a folder that receives each message as ``NNNNNN.eml``, before its line.
     Without *fsync* an entry is handed to the operating system only: it survives the process, not the machine.
     """
 
     def __init__(self, path: Path, *, fsync: bool = True, keep: Path | None = None) -> None:
-        self._path, self._fsync, self._keep = path, fsync, keep
-        self._waiting: list[_Waiting] = []
-        self._commit: asyncio.Task[None] | None = None
-        self._n = self._end = 0
-        self._fd = -1
+        self._path, self._keep = path, keep
+        self._lines = Lines(path, fsync=fsync)
 
     def open(self) -> Self:
         """Open or create the file and go on after its last entry; a line cut off by a crash is removed.
 
         Raises ``OSError`` and :class:`JournalFault`.
         """
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        entries = read_journal(self._path)
-        self._n = entries[-1].n if entries else 0
-        self._end = self._path.read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._fd, self._end)
-        if self._fsync:
-            _fsync_folder(self._path.parent)
+        if self._path.exists():
+            read_journal(self._path)
+        self._lines.open()
         if self._keep is not None:
             self._keep.mkdir(parents=True, exist_ok=True)
         return self
@@ -135,75 +120,14 @@ class Journal:
 
         Raises ``OSError``, and then nothing was written.
         """
-        if not self._fsync:
-            return self._write([(entry, message)])[0]
-        written: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(entry, message, written))
-        if self._commit is None:
-            self._commit = asyncio.create_task(self._commit_all())
-        return await written
+
+        def render(n: int) -> bytes:
+            if self._keep is not None:
+                (self._keep / f"{n:06d}.eml").write_bytes(message)
+            return _line(replace(entry, n=n))
+
+        return replace(entry, n=await self._lines.append(render))
 
     async def close(self) -> None:
         """Write what still waits and close the file."""
-        if self._commit is not None:
-            await self._commit
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    async def _commit_all(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            try:
-                entries = await asyncio.to_thread(
-                    self._write, [(w.entry, w.message) for w in group]
-                )
-            except OSError as error:
-                _settle_failed(group, error)
-            else:
-                _settle_written(group, entries)
-        self._commit = None
-
-    def _write(self, group: Sequence[tuple[Accepted, bytes]]) -> list[Accepted]:
-        entries = [replace(entry, n=self._n + i) for i, (entry, _) in enumerate(group, start=1)]
-        lines = b"".join(map(_line, entries))
-        try:
-            if self._keep is not None:
-                for entry, (_, message) in zip(entries, group, strict=True):
-                    (self._keep / f"{entry.n:06d}.eml").write_bytes(message)
-            _write_at(self._fd, lines, self._end)
-            if self._fsync:
-                os.fsync(self._fd)
-        except OSError:
-            # Half a group on disk would be read as accepted, although its peers are told otherwise.
-            os.ftruncate(self._fd, self._end)
-            raise
-        self._n, self._end = self._n + len(entries), self._end + len(lines)
-        return entries
-
-
-def _settle_written(group: Sequence[_Waiting], entries: Sequence[Accepted]) -> None:
-    for waiting, entry in zip(group, entries, strict=True):
-        if not waiting.written.done():
-            waiting.written.set_result(entry)
-
-
-def _settle_failed(group: Sequence[_Waiting], error: OSError) -> None:
-    for waiting in group:
-        if not waiting.written.done():
-            waiting.written.set_exception(error)
-
-
-def _write_at(fd: int, lines: bytes, offset: int) -> None:
-    left = memoryview(lines)
-    while left:
-        written = os.pwrite(fd, left, offset)
-        left, offset = left[written:], offset + written
-
-
-def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        await self._lines.close()

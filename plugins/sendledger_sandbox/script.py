@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 LANGUAGE = """\
 A recipient's local part scripts what happens to it: NAME+OUTCOME@DOMAIN, NAME+OUTCOME+OUTCOME@DOMAIN.
@@ -174,13 +175,21 @@ def parse_recipient(address: str) -> tuple[Outcome, ...]:
     return outcomes
 
 
+class Limited(Hashable, Protocol):
+    """An outcome that plays the first *times* tries or (None) always."""
+
+    @property
+    def times(self) -> int | None:
+        """How many tries it plays."""
+
+
 class Turns:
     """Counts how often each limited outcome came up, per address; lives as long as its server."""
 
     def __init__(self) -> None:
-        self._taken: Counter[tuple[str, Outcome]] = Counter()
+        self._taken: Counter[tuple[str, Limited]] = Counter()
 
-    def take(self, address: str, outcome: Outcome) -> bool:
+    def take(self, address: str, outcome: Limited) -> bool:
         """Whether *outcome* plays this time for *address*."""
         if outcome.times is None:
             return True
