@@ -51,7 +51,7 @@ class SmtpChannel:
         self.capabilities = Capabilities(
             parts={"subject": False, "text": False, "html": True},
             required_parts=frozenset({"subject"}),
-            receipts=Receipts.FAILURES,
+            receipts=Receipts.NONE,
             classification="smtp",
             handoff_max=max(timedelta(minutes=30), 2 * settings.timeouts.handoff),
             window=WINDOW,
