@@ -36,7 +36,7 @@ def at(*reactions: Reaction) -> list[dict[str, Any]]:
 
 
 OTHER_COLOUR = "is plain; write it as async def"
-NO_LOOK_UP = "it declares look_up and has no sendledger_look_up"
+NO_LOOK_UP = "declares what sendledger_look_up is for and lacks it"
 QUOTED = "the refusal repeats the text"
 NOT_REACHED = "a willing peer was not reached"
 MORE_THAN_TEXT = "a value changes more than the text it stands in"

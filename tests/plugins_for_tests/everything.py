@@ -8,13 +8,19 @@ from datetime import timedelta
 
 from plugins_for_tests.recorder import Recorder, RecorderSettings
 from sendledger.plugin import (
+    Asked,
+    CallbackRequest,
     Candidate,
+    Capabilities,
     Classification,
     Content,
     Destination,
     Envelope,
     Evidence,
+    Found,
     Go,
+    Receipt,
+    Receipts,
     Session,
     Verdict,
     Writer,
@@ -26,6 +32,13 @@ called: list[str] = []
 
 
 class Everything(Recorder):
+    capabilities = Capabilities(
+        parts={"text": False},
+        required_parts=frozenset({"text"}),
+        receipts=Receipts.DELIVERED,
+        look_up=True,
+    )
+
     @hookimpl
     def sendledger_destination(self, text: str) -> Destination:
         called.append("sendledger_destination")
@@ -50,6 +63,17 @@ class Everything(Recorder):
     def sendledger_classify(self, channel: str, evidence: Evidence) -> Classification | None:
         called.append("sendledger_classify")
         return super().sendledger_classify(channel, evidence)
+
+    @hookimpl
+    def sendledger_read_callback(self, request: CallbackRequest) -> Sequence[Receipt]:
+        called.append("sendledger_read_callback")
+        evidence = Evidence(stage="receipt", handed_over=True, answered=True, literal=request.body)
+        return [Receipt(identity="arrived", evidence=evidence)]
+
+    @hookimpl
+    async def sendledger_look_up(self, attempts: Sequence[Asked]) -> Sequence[Found]:
+        called.append("sendledger_look_up")
+        return [Found() for _ in attempts]
 
 
 @hookimpl

@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from plugins_for_tests.recorder import Recorder, RecorderSettings
-from sendledger.plugin import Candidate, Channel, Envelope, Evidence, Lane, Observed
+from sendledger.plugin import (
+    Asked,
+    CallbackRequest,
+    Candidate,
+    Channel,
+    Envelope,
+    Evidence,
+    Lane,
+    Observed,
+)
 from sendledger.plugin.checks import channel_member, module_member
 from sendledger.plugin.faults import Faults
 from sendledger.plugin.port import ChannelPort
@@ -22,6 +31,13 @@ ENVELOPE = Envelope(
     destination="pupil@school.example",
     message=b"hello",
 )
+CALLBACK = CallbackRequest(
+    token="a" * 44,
+    url="https://hooks.example/callbacks/desk/t",
+    headers={},
+    body=b"MessageStatus=sent",
+)
+ASKED = Asked(envelope=ENVELOPE, provider_reference=None, opened_at=NOW, result_due_at=NOW + HOUR)
 OBSERVED = Observed(
     intent_key="0" * 64,
     channel="desk",

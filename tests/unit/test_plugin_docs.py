@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plugins_for_tests import everything, install
-from plugins_for_tests.members import ENVELOPE, OBSERVED, candidate
+from plugins_for_tests.members import ASKED, CALLBACK, ENVELOPE, OBSERVED, candidate
 from sendledger.plugin import (
     Addressee,
     Content,
@@ -78,6 +78,8 @@ async def test_every_hook_is_called_by_a_method_of_the_host(site: Path) -> None:
     desk.prepare(CONTENT)
     async with desk.session() as session:
         desk.classify(await desk.submit(session, ENVELOPE))
+    desk.read_callback(CALLBACK)
+    await desk.look_up([ASKED])
     await host.authorize([candidate()])
     await host.observed([OBSERVED])
 

@@ -90,7 +90,7 @@ def test_the_channel_says_what_it_can_do() -> None:
     channel = sendledger_channel("email", read(host="localhost", tls="none"))
     capabilities = channel.capabilities
     assert capabilities.classification == "smtp"
-    assert capabilities.receipts is Receipts.FAILURES
+    assert capabilities.receipts is Receipts.NONE
     assert capabilities.parts == {"subject": False, "text": False, "html": True}
     assert capabilities.required_parts == {"subject"}
     assert capabilities.window == timedelta(days=5)

@@ -13,6 +13,9 @@ from sendledger.ledger.words import Outcome, Scope, Suppress
 
 NO_CONDITIONS: Mapping[str, frozenset[str]] = MappingProxyType({})
 
+UNMAPPED = "receipt.unmapped"
+"""The rule of a receipt that no rule knows."""
+
 # Servers quote the destination in their replies; a person's address must not decide what a reply means.
 _ADDRESS = re.compile(rb"\S*@\S*")
 
@@ -97,6 +100,19 @@ def sound(verdict: Classification | None, evidence: Evidence) -> Classification:
         return Classification(rule="handoff.unanswered", outcome=Outcome.AMBIGUOUS)
     if verdict is None or not _possible(verdict.outcome, evidence):
         return _by_class(evidence)
+    return verdict
+
+
+def sound_later(verdict: Classification | None) -> Classification:
+    """Return *verdict* where evidence that came after the handoff can mean it, else an acceptance.
+
+    A receipt or a find of a look-up proves that the attempt was taken, whatever else it says. What no
+    rule knows is kept as evidence and moves nothing further: providers add words without notice.
+    """
+    if verdict is None:
+        return Classification(rule=UNMAPPED, outcome=Outcome.ACCEPTED)
+    if verdict.outcome is Outcome.AMBIGUOUS:
+        return Classification(rule=verdict.rule, outcome=Outcome.ACCEPTED)
     return verdict
 
 

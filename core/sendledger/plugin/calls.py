@@ -28,6 +28,7 @@ from sendledger.plugin.channel import (
 )
 from sendledger.plugin.checks import Member
 from sendledger.plugin.faults import PluginFault, contained, raised
+from sendledger.plugin.receipts import CallbackRefused, Found, Receipt
 
 Excuse = Callable[[PluginFault], None]
 
@@ -215,6 +216,8 @@ CLASSIFICATION_FIELDS = _Fields(
     suppress=Suppress,
     opt_out=bool,
 )
+RECEIPT_FIELDS = _Fields(identity=str, evidence=Evidence, occurred_at=(datetime, NoneType))
+FOUND_FIELDS = _Fields(receipts=(list, tuple), failed=(str, NoneType))
 
 
 def _is_evidence(answer: object) -> bool:
@@ -229,10 +232,35 @@ def _is_writer(answer: object) -> bool:
     return callable(getattr(answer, "write", None))
 
 
+def _is_receipt(answer: object) -> bool:
+    return (
+        isinstance(answer, Receipt)
+        and RECEIPT_FIELDS.fit(answer)
+        and answer.identity != ""
+        and _is_evidence(answer.evidence)
+        and (answer.occurred_at is None or _is_aware(answer.occurred_at))
+    )
+
+
+def _are_receipts(answer: object) -> bool:
+    return isinstance(answer, list | tuple) and all(map(_is_receipt, answer))
+
+
+def _is_found(answer: object) -> bool:
+    return isinstance(answer, Found) and FOUND_FIELDS.fit(answer) and _are_receipts(answer.receipts)
+
+
+def _are_found(answer: object) -> bool:
+    return isinstance(answer, list | tuple) and all(map(_is_found, answer))
+
+
+def _is_aware(answer: object) -> bool:
+    return isinstance(answer, datetime) and answer.utcoffset() is not None
+
+
 def _is_verdict(answer: object) -> bool:
     if type(answer) in (Go, Wait):
-        until = getattr(answer, "until", None)
-        return isinstance(until, datetime) and until.utcoffset() is not None
+        return _is_aware(getattr(answer, "until", None))
     return type(answer) in (Hold, Deny)
 
 
@@ -254,6 +282,14 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "sendledger_submit": Promise(expected="Evidence", kept=_is_evidence),
     "sendledger_classify": Promise(expected="Classification or None", kept=_is_classification),
+    "sendledger_read_callback": Promise(
+        expected="a list or tuple of Receipt with an identity, Evidence and aware times",
+        kept=_are_receipts,
+        refusals=(CallbackRefused,),
+    ),
+    "sendledger_look_up": Promise(
+        expected="a list or tuple of Found, one for each attempt", kept=_are_found
+    ),
     "sendledger_authorize": Promise(
         expected="a list or tuple of Go, Wait, Hold or Deny with aware times", kept=_are_verdicts
     ),

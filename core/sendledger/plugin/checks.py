@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pluggy
 
 from sendledger.plugin import spec
-from sendledger.plugin.channel import Capabilities, Channel
+from sendledger.plugin.channel import Capabilities, Channel, Receipts
 from sendledger.plugin.faults import PluginFault, contained, described
 
 PREFIX = f"{spec.PROJECT}_"
@@ -21,11 +21,19 @@ SPECS: Mapping[str, Callable[..., object]] = MappingProxyType(
 )
 ASYNC_HOOKS = frozenset(name for name, hook in SPECS.items() if inspect.iscoroutinefunction(hook))
 
-CHANNEL_HOOKS = frozenset(name for name in SPECS if hasattr(Channel, name))
-MODULE_HOOKS = frozenset(SPECS) - {"sendledger_submit"}
-"""A module may stand in for every answer of a channel but one: only the channel itself hands over."""
+OFFERED_HOOKS: Mapping[str, Callable[[Capabilities], bool]] = MappingProxyType(
+    {
+        "sendledger_read_callback": lambda offered: offered.receipts is not Receipts.NONE,
+        "sendledger_look_up": lambda offered: offered.look_up,
+    }
+)
+"""Hooks that a channel has exactly if it declares the capability."""
 
-REQUIRED_HOOKS = CHANNEL_HOOKS - {"sendledger_classify"}
+CHANNEL_HOOKS = frozenset(name for name in SPECS if hasattr(Channel, name)) | OFFERED_HOOKS.keys()
+MODULE_HOOKS = frozenset(SPECS) - {"sendledger_submit", "sendledger_look_up"}
+"""A module may stand in for every answer of a channel but two: only the channel itself speaks to its peer."""
+
+REQUIRED_HOOKS = CHANNEL_HOOKS - {"sendledger_classify"} - OFFERED_HOOKS.keys()
 WRAPPABLE_HOOKS = CHANNEL_HOOKS - ASYNC_HOOKS
 
 _DEPLOYMENT_OPTIONS: tuple[Literal["wrapper", "hookwrapper", "tryfirst", "trylast"], ...] = (
@@ -71,6 +79,7 @@ def channel_member(name: str, channel: object) -> Member:
     if missing:
         raise PluginFault(f'channel "{name}" lacks {", ".join(missing)}', plugin=name)
     _refuse_bad_promises(name, channel)
+    _refuse_empty_offers(name, channel, hooks)
     return Member(name=name, registered=name, hooks=hooks)
 
 
@@ -94,6 +103,13 @@ def _refuse_bad_promises(name: str, channel: object) -> None:
         plain = getattr(channel, method, None)
         if not callable(plain) or inspect.iscoroutinefunction(plain):
             raise PluginFault(f'channel "{name}" lacks a plain method {method}', plugin=name)
+
+
+def _refuse_empty_offers(name: str, channel: Any, hooks: Mapping[str, object]) -> None:
+    for hook, offers in OFFERED_HOOKS.items():
+        if offers(channel.capabilities) and hook not in hooks:
+            reason = f'channel "{name}" declares what {hook} is for and lacks it'
+            raise PluginFault(f"{reason}; write it, or declare less", plugin=name)
 
 
 def _implementations(name: str, plugin: object) -> Mapping[str, pluggy.HookImpl]:

@@ -8,24 +8,29 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, cast
 
-from sendledger.ledger.classification import Rule, classify, sound
+from sendledger.ledger.classification import Rule, classify, sound, sound_later
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.words import Outcome
 from sendledger.plugin.calls import call_list, gave
 from sendledger.plugin.channel import (
     Addressee,
+    Capabilities,
     Channel,
     Content,
     ContentFault,
     Destination,
     Envelope,
+    Receipts,
     Session,
     SessionRefused,
     Writer,
 )
 from sendledger.plugin.checks import Member, module_member
 from sendledger.plugin.faults import Faults, PluginFault, contained, described, raised
+from sendledger.plugin.receipts import Asked, CallbackRequest, Found, Receipt
 from sendledger.plugin.spec import hookimpl
+
+NOT_ASKED = Found(failed="plugin-raised")
 
 UNITS_MAX = 32_767
 """The most units of one message that a ledger can hold."""
@@ -42,7 +47,7 @@ class ChannelPort:
         self, channel: Channel, own: Member, deployment: Sequence[Member], faults: Faults
     ) -> None:
         self.name = own.name
-        self.capabilities = channel.capabilities
+        self.capabilities: Capabilities = channel.capabilities
         self._channel = channel
         self._faults = faults
         self._rules = _RuleTable()
@@ -53,6 +58,8 @@ class ChannelPort:
         self._session = call_list("sendledger_session", members)
         self._submit = call_list("sendledger_submit", [own])
         self._classify = call_list("sendledger_classify", judges, excuse=faults.record)
+        self._read_callback = call_list("sendledger_read_callback", members)
+        self._look_up = call_list("sendledger_look_up", [own])
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Let *rules* speak after the deployment plugins and before the channel."""
@@ -96,16 +103,60 @@ class ChannelPort:
         Deployment plugins, then the configured rules, then the channel, then the default by phase and
         class. A plugin that fails is counted and passed over.
         """
+        meant = sound(self._opinion(evidence), evidence)
+        if meant.outcome is Outcome.DELIVERED and not self.capabilities.acceptance_is_arrival:
+            return dataclasses.replace(meant, outcome=Outcome.ACCEPTED)
+        return meant
+
+    def classify_later(self, evidence: Evidence) -> Classification:
+        """Say what a receipt or a look-up's find means; asks as :meth:`classify` does.
+
+        It is never less than an acceptance, and arrival only where the channel declares that its
+        receipts can tell of it.
+        """
+        meant = sound_later(self._opinion(evidence))
+        arrives = (
+            self.capabilities.receipts is Receipts.DELIVERED
+            or self.capabilities.acceptance_is_arrival
+        )
+        if meant.outcome is Outcome.DELIVERED and not arrives:
+            return dataclasses.replace(meant, outcome=Outcome.ACCEPTED)
+        return meant
+
+    @property
+    def reads_callbacks(self) -> bool:
+        """Whether the channel's receipts come over HTTP."""
+        return self.capabilities.receipts is not Receipts.NONE
+
+    def read_callback(self, request: CallbackRequest) -> Sequence[Receipt]:
+        """Verify and read a receipt. Raises ``CallbackRefused`` or :class:`PluginFault`."""
+        found: Sequence[Receipt] | None = self._read_callback(request=request)
+        if found is None:
+            raise gave(None, plugin=self.name, hook="sendledger_read_callback")
+        return found
+
+    async def look_up(self, attempts: Sequence[Asked]) -> Sequence[Found]:
+        """Ask the provider about *attempts*; same length, same order.
+
+        A plugin's fault says nothing of any of them, not even that there is none.
+        """
+        try:
+            found = cast(Sequence[Found], await self._look_up(attempts=attempts))
+            if len(found) == len(attempts):
+                return found
+            raise gave(found, plugin=self.name, hook="sendledger_look_up")
+        except PluginFault as fault:
+            self._faults.record(fault)
+            return [NOT_ASKED] * len(attempts)
+
+    def _opinion(self, evidence: Evidence) -> Classification | None:
         found: Classification | None
         try:
             found = self._classify(channel=self.name, evidence=evidence)
         except PluginFault as fault:  # a wrapper's, which leaves no answer behind
             self._faults.record(fault)
             found = classify(self._rules.rules, evidence)
-        meant = sound(found, evidence)
-        if meant.outcome is Outcome.DELIVERED and not self.capabilities.acceptance_is_arrival:
-            return dataclasses.replace(meant, outcome=Outcome.ACCEPTED)
-        return meant
+        return found
 
     def sender_of(self, settings: Mapping[str, str]) -> str:
         """Name the sender identity that content with *settings* uses. Raises :class:`PluginFault`."""
