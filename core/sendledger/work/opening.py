@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from enum import Enum
 
+from sendledger.journal.group import GroupCommit
 from sendledger.journal.open import Opened, find_opened, open_attempts, open_within
 from sendledger.metrics.meters import Meters
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database, DatabaseAway, DatabaseError
 from sendledger.work.context import ChannelWork
-from sendledger.work.group import GroupCommit
 
 _PAUSE_S = 0.25
 

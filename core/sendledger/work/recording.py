@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from sendledger.journal.advance import Advance, Entry
+from sendledger.journal.group import GroupCommit
 from sendledger.journal.record import Recorder
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Outcome
@@ -18,7 +19,6 @@ from sendledger.plugin.host import PluginHost
 from sendledger.store.database import DatabaseAway, DatabaseError
 from sendledger.store.ledger_rows import AcceptedRow
 from sendledger.work.context import GROUP_MAX
-from sendledger.work.group import GroupCommit
 from sendledger.work.stopping import Stop
 from sendledger.work.telling import Telling, observed_of
 
