@@ -99,8 +99,8 @@ async def test_pauses_tasks_and_the_inbox_are_shown(site: Site) -> None:
         "INSERT INTO sendledger.task (kind, cause, scope_key) VALUES ('paused', 'x', 'all')"
     )
     site.select(
-        "INSERT INTO sendledger.inbox (received_at, channel, source, identity, body)"
-        " VALUES (now() - interval '10 min', 'email', 'receipt', 'event-1', '')"
+        "INSERT INTO sendledger.inbox (received_at, channel, source, identity, evidence, body)"
+        " VALUES (now() - interval '10 min', 'email', 'receipt', 'event-1', '{}', '')"
     )
     async with exporter_of(site.dsn) as (exporter, registry):
         await exporter.watch()

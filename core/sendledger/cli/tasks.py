@@ -35,6 +35,7 @@ ACTIONS: Mapping[str, str] = {
     "paused": "mend what the rule names, then `sendledger resume SCOPE`",
     "back-off": "the outage lasts: is the relay up? It closes by itself when a probe succeeds",
     "commits-lost": "the database forgot commits: stop sending and restore before anything else",
+    "receipts-refused": "is the provider's secret right, and is http.public_url what it calls?",
 }
 STANDING = frozenset({"paused", "held"})
 

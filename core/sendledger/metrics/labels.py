@@ -11,7 +11,10 @@ NO_SCOPE = "none"
 
 AWAITS = tuple(str(word) for word in Awaits)
 STATUSES = tuple(str(word) for word in Status)
-TASK_KINDS = ("failed", "unknown", "contradicted", "held", "paused", "back-off", "commits-lost")
+TASK_KINDS = (
+    "failed", "unknown", "contradicted", "held", "paused", "back-off", "commits-lost",
+    "receipts-refused",
+)  # fmt: skip
 """The kinds of operator task that the ledger admits."""
 
 REFUSALS = frozenset({Outcome.TRANSIENT, Outcome.PERMANENT})

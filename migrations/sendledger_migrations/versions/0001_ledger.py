@@ -175,6 +175,7 @@ CREATE TABLE sendledger.delivery (
     batch_id bigint NOT NULL,
     due_at timestamptz,
     wake_at timestamptz,
+    looked_at timestamptz,
     lease_until timestamptz,
     claim_token uuid,
     seq integer NOT NULL DEFAULT 0,
@@ -215,21 +216,27 @@ INBOX = """
 CREATE TABLE sendledger.inbox (
     inbox_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    occurred_at timestamptz,
     intent_id bigint,
     attempt smallint,
     channel text NOT NULL,
     source text NOT NULL CHECK (source IN ('receipt', 'feed')),
     identity text NOT NULL,
+    evidence json NOT NULL,
     body bytea NOT NULL,
-    UNIQUE (channel, source, identity)
+    UNIQUE NULLS NOT DISTINCT (intent_id, attempt, channel, source, identity)
 );
 
 CREATE TABLE sendledger.quarantine (
     quarantine_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    received_at timestamptz NOT NULL,
+    intent_id bigint,
+    attempt smallint,
     channel text NOT NULL,
     source text NOT NULL CHECK (source IN ('receipt', 'feed')),
+    identity text NOT NULL,
     reason text NOT NULL,
+    evidence json NOT NULL,
     body bytea NOT NULL
 );
 """
@@ -301,7 +308,8 @@ CREATE TABLE sendledger.task (
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     closed_at timestamptz,
     kind text NOT NULL CHECK (kind IN (
-        'failed', 'unknown', 'contradicted', 'held', 'paused', 'back-off', 'commits-lost')),
+        'failed', 'unknown', 'contradicted', 'held', 'paused', 'back-off', 'commits-lost',
+        'receipts-refused')),
     cause text NOT NULL,
     scope_key text NOT NULL,
     closed_by text,
