@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from sendledger.ledger.limits import Limits
+from sendledger.settings.attachments import AttachmentSettings
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import LocalPath, PositiveDuration, SettingsModel
 from sendledger.settings.validate import RawBlock
@@ -146,3 +147,4 @@ class Settings(SettingsModel):
     channels: dict[Name, ChannelSettings] = Field(default={})
     plugins: tuple[Name, ...] = ("policy",)
     worker: WorkerSettings = WorkerSettings()
+    attachments: AttachmentSettings = AttachmentSettings()

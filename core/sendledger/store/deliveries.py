@@ -51,6 +51,8 @@ class Claimed:
     scope_keys: list[str]
     destination: str | None
     variables: dict[str, Any] | None
+    attachments: list[dict[str, Any]] | None = None
+    attachment_places: list[dict[str, Any]] | None = None
     paused_scope: str | None
     closed_until: datetime | None
     suppressions: list[dict[str, str]] | None

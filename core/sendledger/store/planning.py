@@ -34,6 +34,7 @@ _HOLD_PLANNING = statement("hold_planning")
 _READ_START = statement("read_start")
 _READ_BINDING = statement("read_binding")
 
+_ATTACHED = ("attachments", "attachment_places")
 _DIGESTS = ("intent_key", "recipient_fingerprint", "destination_fingerprint", "content_digest")
 
 Row = TypeVar("Row")
@@ -92,8 +93,9 @@ class BatchRow(NewBatch):
 class NewIntent(NamedTuple):
     """One recipient of a batch. The texts are the erasable side row; ``variables`` is JSON.
 
-    The digests have 16 bytes; ``domain_key`` has 8, or is None where no domain is limited. A tuple,
-    because there are millions of them.
+    The digests have 16 bytes; ``domain_key`` has 8, or is None where no domain is limited. What is
+    attached is told in JSON: digests and types for the intent, places and names for the side row; both
+    are empty when nothing is. A tuple, because there are millions of them.
     """
 
     intent_key: bytes
@@ -104,6 +106,8 @@ class NewIntent(NamedTuple):
     destination: str
     variables: str
     domain_key: bytes | None = None
+    attachments: str = ""
+    attachment_places: str = ""
 
     def __repr__(self) -> str:
         return f"NewIntent(intent_key={self.intent_key.hex()})"
@@ -111,7 +115,7 @@ class NewIntent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRow:
-    """What was planned under an intent key; ``variables`` is None once erased.
+    """What was planned under an intent key; ``variables`` and ``attachment_places`` are None once erased.
 
     ``fresh`` tells that this very run planned it. Without a ``not_before`` of its own an intent
     is eligible at the instant it was planned.
@@ -125,6 +129,8 @@ class PlannedRow:
     eligible_at: datetime
     not_after: datetime | None
     variables: dict[str, Any] | None
+    attachments: list[dict[str, Any]] | None
+    attachment_places: list[dict[str, Any]] | None
 
 
 @asynccontextmanager
@@ -250,9 +256,14 @@ async def load_planned(
 def _columns(rows: Sequence[NewIntent]) -> dict[str, Any]:
     columns = dict(zip(NewIntent._fields, zip(*rows, strict=True), strict=True))
     sizes = dict.fromkeys(_DIGESTS, DIGEST_BYTES) | {"domain_key": DOMAIN_KEY_BYTES}
-    return {
+    parameters: dict[str, Any] = {
         name: bytes_array(column, item_bytes=sizes[name]) if name in sizes else text_array(column)
         for name, column in columns.items()
+        if name not in _ATTACHED
+    }
+    # Beside the other columns unnest pads a missing one with nulls: without attachments they cost nothing.
+    return parameters | {
+        name: text_array(columns[name]) if any(columns[name]) else None for name in _ATTACHED
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from psycopg.rows import class_row
 
@@ -21,6 +22,17 @@ _PAGE = statement("page_intents")
 _RESTORE = statement("restore_deliveries")
 _DROP = statement("drop_deliveries")
 _KEY_HEX = 32
+
+
+class RecipientRow(NamedTuple):
+    """The erasable side row of one intent, as far as a person may ask for it."""
+
+    recipient_id: str
+    destination: str
+    attachment_places: list[dict[str, Any]] | None
+
+    def __repr__(self) -> str:
+        return "RecipientRow()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +69,7 @@ class IntentRow:
     provenance: str
     correction: int
     content_digest: bytes
+    attachments: list[dict[str, Any]] | None
     report: str
     channel: str
     content_revision: str
@@ -140,11 +153,11 @@ async def load_literals(connection: Connection, intent_id: int) -> dict[int, byt
     return dict(await cursor.fetchall())
 
 
-async def load_recipient(connection: Connection, intent_id: int) -> tuple[str, str] | None:
-    """Return (recipient id, destination) of one intent, or None once they were erased."""
+async def load_recipient(connection: Connection, intent_id: int) -> RecipientRow | None:
+    """Return whom one intent is for, or None once that was erased."""
     cursor = await connection.execute(_RECIPIENT, {"intent_id": intent_id})
     row = await cursor.fetchone()
-    return (row[0], row[1]) if row else None
+    return RecipientRow(*row) if row else None
 
 
 async def page_intents(connection: Connection, *, after: int, rows_max: int) -> list[PagedIntent]:

@@ -66,6 +66,7 @@ CREATE TABLE sendledger.intent (
     destination_fingerprint bytea NOT NULL CHECK (octet_length(destination_fingerprint) = 16),
     content_digest bytea NOT NULL CHECK (octet_length(content_digest) = 16),
     domain_key bytea CHECK (octet_length(domain_key) = 8),
+    attachments json,
     UNIQUE (intent_id, provenance),
     CHECK (not_after > eligible_at)
 );
@@ -75,7 +76,8 @@ CREATE TABLE sendledger.recipient_secret (
     intent_id bigint PRIMARY KEY REFERENCES sendledger.intent (intent_id),
     recipient_id text NOT NULL,
     destination text NOT NULL,
-    variables json NOT NULL
+    variables json NOT NULL,
+    attachments json
 );
 """
 

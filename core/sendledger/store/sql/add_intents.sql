@@ -5,28 +5,33 @@ WITH incoming AS MATERIALIZED (
     FROM unnest(
         %(intent_key)s::bytea [], %(recipient_fingerprint)s::bytea [],
         %(destination_fingerprint)s::bytea [], %(content_digest)s::bytea [], %(recipient_id)s::text [],
-        %(destination)s::text [], %(variables)s::text [], %(domain_key)s::bytea []
+        %(destination)s::text [], %(variables)s::text [], %(domain_key)s::bytea [],
+        %(attachments)s::text [], %(attachment_places)s::text []
     ) AS w (
         intent_key, recipient_fingerprint, destination_fingerprint, content_digest, recipient_id,
-        destination, variables, domain_key
+        destination, variables, domain_key, attachments, attachment_places
     )
 ),
 added AS (
     INSERT INTO sendledger.intent (
         batch_id, intent_key, recipient_fingerprint, destination_fingerprint, content_digest,
-        domain_key, eligible_at, not_after
+        domain_key, attachments, eligible_at, not_after
     )
     SELECT
         %(batch_id)s, w.intent_key, w.recipient_fingerprint, w.destination_fingerprint,
-        w.content_digest, w.domain_key, coalesce(%(eligible_at)s::timestamptz, now()), %(not_after)s
+        w.content_digest, w.domain_key, nullif(w.attachments, '')::json,
+        coalesce(%(eligible_at)s::timestamptz, now()), %(not_after)s
     FROM incoming AS w
     ON CONFLICT (intent_key) DO NOTHING
     RETURNING intent_id, intent_key, eligible_at
 ),
 secrets AS (
-    INSERT INTO sendledger.recipient_secret (intent_id, recipient_id, destination, variables)
+    INSERT INTO sendledger.recipient_secret (
+        intent_id, recipient_id, destination, variables, attachments
+    )
     SELECT
-        a.intent_id, w.recipient_id, w.destination, w.variables::json
+        a.intent_id, w.recipient_id, w.destination, w.variables::json,
+        nullif(w.attachment_places, '')::json
     FROM added AS a
     INNER JOIN incoming AS w ON w.intent_key = a.intent_key
 ),

@@ -41,7 +41,7 @@ SELECT
     i.intent_key, i.eligible_at, i.not_after, i.destination_fingerprint,
     i.domain_key,
     b.content_id, b.purpose, b.lane, b.scope_keys,
-    s.destination, s.variables,
+    s.destination, s.variables, i.attachments, s.attachments AS attachment_places,
     (
         SELECT min(p.scope_key) FROM sendledger.pause AS p
         WHERE p.ended_at IS NULL AND p.scope_key = ANY (b.scope_keys)

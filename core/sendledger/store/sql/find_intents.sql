@@ -2,7 +2,7 @@
 -- that a prefix is not unique.
 SELECT
     i.intent_id, i.intent_key, i.eligible_at, i.not_after, i.planned_at, i.provenance, i.correction,
-    i.content_digest,
+    i.content_digest, i.attachments,
     b.report, b.channel, b.content_revision, b.purpose, b.authorization_id, b.authorized_by,
     b.authorized_at, c.template_revision,
     d.status, d.awaits, d.due_at, d.attempt_count, d.spent, d.contradicted, d.because,
