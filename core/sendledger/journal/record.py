@@ -136,6 +136,7 @@ class Recorder:
             enhanced_code=finding.enhanced_code,
             provider_reference=finding.provider_reference,
             occurred_at=finding.occurred_at,
+            received_at=finding.received_at,
             actor=finding.actor,
             literal=finding.literal,
             seal=seal_observation(self.seal_key, locked.intent_id, seq, finding),

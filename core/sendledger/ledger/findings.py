@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
@@ -14,6 +15,7 @@ from sendledger.ledger.words import Outcome, Ruling, Scope, Source, Suppress
 _TEXTS = ("rule", "identity", "cause", "stage", "enhanced_code", "provider_reference", "actor")
 _texts = attrgetter(*_TEXTS)
 _INTEGERS = range(-(2**31), 2**31)
+IDENTITY_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,7 @@ class Finding:
     """What will be stored. ``identity`` with ``source`` makes a repeat recognisable within an intent.
 
     ``cause`` groups held rows under what must be mended, so that they are released together.
+    ``received_at`` is None for what comes in with its recording.
     ``literal`` goes to the erasable side row; everything else says nothing readable of a person.
     """
 
@@ -43,6 +46,7 @@ class Finding:
     enhanced_code: str | None = None
     provider_reference: str | None = None
     occurred_at: datetime | None = None
+    received_at: datetime | None = None
     actor: str | None = None
     literal: bytes = field(default=b"", repr=False)
 
@@ -66,11 +70,52 @@ class Finding:
 
 def result_of(number: int, evidence: Evidence, meaning: Classification) -> Finding:
     """Return the finding that stores the answer to attempt *number*."""
+    return _found(number, evidence, meaning, source=Source.CHANNEL, identity=f"result/{number}")
+
+
+def later_of(
+    number: int, evidence: Evidence, meaning: Classification, *, source: Source, identity: str
+) -> Finding:
+    """Return the finding that stores what a receipt or a look-up told of attempt *number*.
+
+    *identity* is the event's within the intent: :func:`event_identity`.
+    """
+    found = _found(number, evidence, meaning, source=source, identity=identity)
+    return replace(found, later=True)
+
+
+def event_identity(number: int, identity: str) -> str:
+    """Return what an event of attempt *number* is called within its intent.
+
+    A long identity stands as its digest, for it is in an index.
+    """
+    text = _storable_text(identity) or ""
+    if len(text) > IDENTITY_LENGTH_MAX:
+        text = hashlib.sha256(text.encode()).hexdigest()
+    return f"{number}/{text}"
+
+
+def absent(number: int) -> Finding:
+    """Return the finding that attempt *number* was never taken: the channel declares absence as proof."""
+    return Finding(
+        source=Source.LOOK_UP,
+        rule="look-up.absent",
+        identity=f"{number}/absent",
+        attempt=number,
+        outcome=Outcome.TRANSIENT,
+        scope=Scope.CHANNEL,
+        spent=False,
+    )
+
+
+def _found(
+    number: int, evidence: Evidence, meaning: Classification, *, source: Source, identity: str
+) -> Finding:
     refused = meaning.outcome in {Outcome.TRANSIENT, Outcome.PERMANENT}
     return Finding(
-        source=Source.CHANNEL,
+        source=source,
         rule=meaning.rule,
-        identity=f"result/{number}",
+        identity=identity,
         attempt=number,
         outcome=meaning.outcome,
         scope=meaning.scope if refused else None,

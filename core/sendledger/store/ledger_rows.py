@@ -113,6 +113,7 @@ class NewObservation:
     enhanced_code: str | None
     provider_reference: str | None
     occurred_at: datetime | None
+    received_at: datetime | None
     actor: str | None
     literal: bytes
     seal: bytes
