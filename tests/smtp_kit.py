@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 import yaml
 
 from sendledger.ledger.classification import classify, sound
@@ -41,6 +42,9 @@ PHASES = ("connect", "greeting", "command", "data_init", "data_block", "data_end
 PROMPT = dict.fromkeys(PHASES, "10s")
 SCALED = dict.fromkeys(PHASES, "1s")
 """The waits of the case corpus: every one scaled down to a second."""
+
+both = pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
+"""Whether MAIL, RCPT and DATA go in one write: what is known afterwards must be the same."""
 
 
 class Peer(Protocol):

@@ -11,11 +11,15 @@ order). A connection beyond them is answered 421. The steps, one key each:
     expect PREFIX             read a line that begins so, in any letter case; EHLO also takes HELO
     expect_data true          read a message with its final dot into ``messages``
     read_bytes N              read exactly so much
+    read_write true           read what comes in one piece
     serve_until_quit {forbid: [PREFIX, ...]}   answer 250 to everything but these, until QUIT
     stall_s N                 wait
     after_idle true           wait ``idle_s``, then go on as a server does that found its client idle
     start_tls NOTE            go on under TLS, with the context given
     close true, reset true    end the connection with FIN, with RST
+
+With ``pipelining`` each EHLO is answered with that offer too. Where it is offered, what a client sent in one
+group with a command that was refused is answered 503 where the script expects something else.
 
 Clients clean up in different ways: a RSET or NOOP that is not expected is answered 250, and QUIT or the end of
 the connection may come in the place of RSET or QUIT.
@@ -64,6 +68,7 @@ class ScriptedPeer:
     scripts: Sequence[Script]
     tls_context: ssl.SSLContext | None = None
     idle_s: float = 0.2
+    pipelining: bool = False
 
     host: str = field(default="127.0.0.1", init=False)
     port: int = field(default=0, init=False)
@@ -77,12 +82,17 @@ class ScriptedPeer:
 
     @classmethod
     def from_file(
-        cls, path: Path, *, tls_context: ssl.SSLContext | None = None, idle_s: float = 0.2
+        cls,
+        path: Path,
+        *,
+        tls_context: ssl.SSLContext | None = None,
+        idle_s: float = 0.2,
+        pipelining: bool = False,
     ) -> Self:
         """Read the scripts of a case file."""
         case = yaml.safe_load(path.read_text(encoding="utf-8"))
         scripts = case["sessions"] if "sessions" in case else [case["server"]]
-        return cls(scripts=scripts, tls_context=tls_context, idle_s=idle_s)
+        return cls(scripts=scripts, tls_context=tls_context, idle_s=idle_s, pipelining=pipelining)
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._meet, self.host, 0, limit=_LIMIT_BYTES)
@@ -135,6 +145,8 @@ class _Line:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     waited: bool = False
+    greeted: bool = False
+    pipelined: bool = False
 
     async def play(self, script: Script) -> None:
         for step in script:
@@ -144,7 +156,7 @@ class _Line:
     async def _step(self, name: str, argument: Any) -> None:
         match name:
             case "send":
-                await self.send(argument.encode())
+                await self.send(self._offered(argument.encode()))
             case "send_hex":
                 await self.send(bytes.fromhex(argument))
             case "expect":
@@ -153,6 +165,8 @@ class _Line:
                 await self._expect_data()
             case "read_bytes":
                 await self._heard(self.reader.readexactly(argument))
+            case "read_write":
+                await self._heard(self.reader.read(_LIMIT_BYTES))
             case "serve_until_quit":
                 await self._serve_until_quit(
                     [prefix.upper().encode() for prefix in argument["forbid"]]
@@ -174,6 +188,14 @@ class _Line:
         self.writer.write(raw)
         await self.writer.drain()
 
+    def _offered(self, reply: bytes) -> bytes:
+        if self.greeted and self.peer.pipelining and reply.startswith(b"250"):
+            # The first line of the answer names the server.
+            reply = b"250-relay.example\r\n250-PIPELINING\r\n" + reply
+        self.pipelined |= self.greeted and b"PIPELINING" in reply
+        self.greeted = False
+        return reply
+
     async def _heard(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
         raw = await asyncio.wait_for(reading, READ_DEADLINE_S)
         self.log.append(("C", raw))
@@ -184,11 +206,15 @@ class _Line:
             if line.upper().startswith((b"RSET", b"NOOP")):
                 await self.send(b"250 2.0.0 Ok\r\n")
                 continue
+            if self.pipelined and line.upper().startswith((b"RCPT", b"DATA")):
+                await self.send(b"503 5.5.1 out of order\r\n")
+                continue
             if wanted in {b"RSET", b"QUIT"} and line.upper().startswith(b"QUIT"):
                 await self._say_goodbye()
             if wanted in {b"RSET", b"QUIT"} and not line:
                 raise _Ended
             raise ScriptMismatch(f"expected {wanted!r}, got {line!r}")
+        self.greeted = wanted == b"EHLO"
 
     async def _serve_until_quit(self, forbidden: Sequence[bytes]) -> None:
         while line := await self._heard(self.reader.readline()):

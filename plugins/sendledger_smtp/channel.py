@@ -22,8 +22,9 @@ from sendledger.plugin import (
 )
 from sendledger_smtp.destination import read_destination
 from sendledger_smtp.message import Letterhead, compile_content
+from sendledger_smtp.pipelining import Pipelining
 from sendledger_smtp.pool import Pool, SmtpSession
-from sendledger_smtp.settings import SmtpSettings
+from sendledger_smtp.settings import Grouping, SmtpSettings
 from sendledger_smtp.transaction import Transaction
 from sendledger_smtp.wire import CLOSING
 
@@ -48,6 +49,7 @@ class SmtpChannel:
         self._settings = settings
         self._clock = clock
         self._pool = Pool(settings, tls_context)
+        self._pipelining = Pipelining(allowed=settings.pipelining is Grouping.AUTO)
         self.capabilities = Capabilities(
             parts={"subject": False, "text": False, "html": True},
             required_parts=frozenset({"subject"}),
@@ -109,7 +111,9 @@ class SmtpChannel:
     async def _run(self, session: SmtpSession, envelope: Envelope) -> Evidence:
         return_path = f"{RETURN_PATH_PREFIX}{envelope.token}@{self._settings.bounce_domain}"
         session.submissions += 1
-        return await Transaction(session, envelope, return_path, self._settings.timeouts).run()
+        return await Transaction(
+            session, envelope, return_path, self._settings.timeouts, self._pipelining
+        ).run()
 
 
 def _left_unseen(evidence: Evidence) -> bool:

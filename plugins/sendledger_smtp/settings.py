@@ -30,6 +30,13 @@ class Tls(StrEnum):
     IMPLICIT = "implicit"
 
 
+class Grouping(StrEnum):
+    """Whether commands are sent together where the relay offers it (RFC 2920)."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
 PORTS = {Tls.NONE: 25, Tls.STARTTLS: 587, Tls.IMPLICIT: 465}
 
 
@@ -69,6 +76,7 @@ class SmtpSettings(SettingsModel):
     messages_per_session_max: Annotated[int, Field(ge=1)] = 100
     idle_max: PositiveDuration = timedelta(seconds=60)
     revalidate_after: PositiveDuration = timedelta(seconds=5)
+    pipelining: Grouping = Grouping.AUTO
     timeouts: Timeouts = Timeouts()
 
     @field_validator("host")

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from sendledger.plugin import Envelope, Evidence
+from sendledger_smtp.pipelining import GO_ON, OK, REFUSED, Group, Pipelining
 from sendledger_smtp.pool import SmtpSession
 from sendledger_smtp.reply import Reply
 from sendledger_smtp.settings import Timeouts
 from sendledger_smtp.wire import CLOSING, WireBroken
 
-OK, GO_ON = 2, 3
-"""First digits: done, and go on with the message (RFC 5321 section 4.2.1)."""
+LEFTOVER_MAX = timedelta(seconds=10)
+"""How long what a group still owes is waited for behind a refusal: it can only keep the session of use."""
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f<>]")
 _BARE_END = re.compile(rb"\r\n|\r|\n")
@@ -24,14 +25,21 @@ class Transaction:
     """A submission under way. ``handed_over`` turns true right before the write that holds the final dot."""
 
     def __init__(
-        self, session: SmtpSession, envelope: Envelope, return_path: str, timeouts: Timeouts
+        self,
+        session: SmtpSession,
+        envelope: Envelope,
+        return_path: str,
+        timeouts: Timeouts,
+        pipelining: Pipelining,
     ) -> None:
         self._session = session
         self._extensions = session.extensions
         self._envelope = envelope
         self._return_path = return_path
         self._timeouts = timeouts
+        self._pipelining = pipelining
         self._stage = "mail"
+        self._owes = False
         self.handed_over = False
 
     async def run(self) -> Evidence:
@@ -60,28 +68,78 @@ class Transaction:
 
     async def _reach_data(self) -> Reply | None:
         """Return the reply that ended the transaction early, or None with the server ready for the message."""
-        timeouts = self._timeouts
-        steps = (
-            ("mail", self._mail(), OK, timeouts.command),
-            ("rcpt", self._rcpt(), OK, timeouts.command),
-            ("data", b"DATA", GO_ON, timeouts.data_init),
-        )
-        for stage, command, wanted, patience in steps:
-            reply = await self._step(stage, command, patience)
+        if self._pipelining.serves(self._extensions):
+            return await self._ask_together()
+        return await self._ask_singly()
+
+    async def _ask_singly(self) -> Reply | None:
+        for stage, command, wanted in (
+            ("mail", self._mail(), OK),
+            ("rcpt", self._rcpt(), OK),
+            ("data", b"DATA", GO_ON),
+        ):
+            self._stage = stage
+            reply = await self._session.wire.ask(command, self._patience(stage))
             if reply.digit != wanted:
                 return reply
         return None
 
-    async def _step(self, stage: str, command: bytes, patience: timedelta) -> Reply:
-        self._stage = stage
-        return await self._session.wire.ask(command, patience)
+    async def _ask_together(self) -> Reply | None:
+        """Ask for all three in one round trip, and judge by all replies together."""
+        group = Group()
+        try:
+            await self._read_group(group)
+        except WireBroken as broken:
+            return self._broken_in(group, broken)
+        finally:
+            self._stage = group.stage
+        if group.whole:
+            self._pipelining.answered()
+        return group.refusal
+
+    async def _read_group(self, group: Group) -> None:
+        wire = self._session.wire
+        commands = b"\r\n".join((self._mail(), self._rcpt(), b"DATA"))
+        group.take(await wire.ask(commands, self._timeouts.command))
+        while (stage := group.awaits) is not None:
+            patience = self._patience(stage)
+            if group.refusal is not None:
+                patience = min(patience, LEFTOVER_MAX)
+            group.take(await wire.read_reply(patience))
+        if group.refusal is None:
+            group.refusal = wire.unasked()
+        elif group.wants_message:
+            await self._withdraw()
+        self._owes |= group.closing
+
+    async def _withdraw(self) -> None:
+        """Give nothing to a server that wants a message for nobody: a lone dot (RFC 2920 section 3.1)."""
+        reply = await self._session.wire.ask(b".", LEFTOVER_MAX)
+        self._owes = reply.digit < REFUSED or reply.code == CLOSING
+
+    def _broken_in(self, group: Group, broken: WireBroken) -> Reply:
+        """Return the refusal that stands all the same. Raises :class:`WireBroken` when there is none."""
+        if broken.fault == "protocol":
+            self._pipelining.lost_count()
+            raise WireBroken("unsynchronised", group.literal + broken.literal) from None
+        if group.begun or not self._session.reused:
+            self._pipelining.broken()
+        if group.refusal is None:
+            raise broken
+        self._owes = True
+        return group.refusal
+
+    def _patience(self, stage: str) -> timedelta:
+        return self._timeouts.data_init if stage == "data" else self._timeouts.command
 
     async def _hand_over(self) -> Reply:
         wire = self._session.wire
         block = data_block(self._envelope.message)
+        # Something said, or all lost, before there was anything to answer: no handoff.
+        if (goodbye := wire.unasked()) is not None:
+            return goodbye
         if not wire.quiet:
-            # Something was said, or all is lost, before there was anything to answer: no handoff.
-            raise WireBroken("protocol" if wire.spoken else "closed", wire.spoken)
+            raise WireBroken("closed")
         self._stage = "dot"
         self.handed_over = True
         wire.write(block)
@@ -96,7 +154,8 @@ class Transaction:
         if not accepted and reply.digit in {OK, GO_ON}:
             # A positive reply where it is not the answer: whatever follows would be misread.
             return self._evidence(fault="protocol", literal=reply.literal)
-        self._session.in_step = reply.code != CLOSING and self._session.wire.drained
+        leaving = self._owes or reply.code == CLOSING
+        self._session.in_step = not leaving and self._session.wire.drained
         self._session.needs_reset = not accepted
         return self._evidence(reply=reply, reference=reply.reference if accepted else None)
 

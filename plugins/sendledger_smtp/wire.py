@@ -12,7 +12,10 @@ CLOSING = 421
 
 
 class WireBroken(Exception):  # noqa: N818 - a state of the connection
-    """No reply is to be had any more. ``fault`` is closed, timeout or protocol; ``literal`` what was read."""
+    """No reply is to be had any more. ``fault`` is closed, timeout or protocol; ``literal`` what was read.
+
+    Of a group it may also be ``unsynchronised``: replies came, and cannot be told whose they are.
+    """
 
     def __init__(self, fault: str, literal: bytes = b"") -> None:
         super().__init__(fault)
@@ -54,11 +57,26 @@ class Wire(asyncio.Protocol):
         return bytes(self._buffer)
 
     async def ask(self, command: bytes, patience: timedelta) -> Reply:
-        """Write one command line, without its CRLF, and read the reply. Raises :class:`WireBroken`."""
-        if (closing := self._closing()) is not None:
-            return closing
+        """Write one command line, without its CRLF, and read the reply. Raises :class:`WireBroken`.
+
+        Of several lines with CRLF between them it is the first reply that is returned.
+        """
+        if (goodbye := self.unasked()) is not None:
+            return goodbye
         self.write(command + b"\r\n")
         return await self.read_reply(patience)
+
+    def unasked(self) -> Reply | None:
+        """Return the goodbye that was said unasked, or None when nothing was said.
+
+        Raises :class:`WireBroken` for anything else: it would be taken for the answer to what is said next.
+        """
+        if not self._buffer:
+            return None
+        reply = self._take()
+        if reply is not None and reply.code == CLOSING:
+            return reply
+        raise WireBroken("protocol", reply.literal if reply else bytes(self._buffer))
 
     def write(self, octets: bytes) -> None:
         """Hand *octets* to the transport, whole. Raises :class:`WireBroken`, and then none were."""
@@ -70,6 +88,8 @@ class Wire(asyncio.Protocol):
 
     async def read_reply(self, patience: timedelta) -> Reply:
         """Read the next reply. Raises :class:`WireBroken`."""
+        if self._buffer and (reply := self._take()) is not None:
+            return reply
         try:
             async with asyncio.timeout(patience.total_seconds()):
                 while (reply := self._take()) is None:
@@ -149,13 +169,6 @@ class Wire(asyncio.Protocol):
     @property
     def _unwritten(self) -> int:
         return self._out.get_write_buffer_size()
-
-    def _closing(self) -> Reply | None:
-        # The one thing a server may say unasked is that it leaves.
-        reply = self._take() if self._buffer else None
-        if reply is None or reply.code == CLOSING:
-            return reply
-        raise WireBroken("protocol", reply.literal)
 
     def _take(self) -> Reply | None:
         try:

@@ -12,7 +12,17 @@ import yaml
 
 from sendledger.plugin import Classification, Evidence, Outcome, Scope, Suppress
 from sendledger_sandbox import CaptureServer, read_journal
-from smtp_kit import INPUTS, PLEASANT, RULES, SCALED, channel_for, envelope, hand_over, judge
+from smtp_kit import (
+    INPUTS,
+    PLEASANT,
+    RULES,
+    SCALED,
+    both,
+    channel_for,
+    envelope,
+    hand_over,
+    judge,
+)
 from smtp_peer import ScriptedPeer
 
 ALTERNATIVES = yaml.safe_load((Path(__file__).parent / "alternatives.yaml").read_text())
@@ -36,19 +46,25 @@ OF_THE_LEDGER = {
 }
 
 
+@both
 @pytest.mark.parametrize("name", sorted(CASES.keys() - SEVERAL))
-async def test_the_transcript_means_what_the_case_expects(name: str) -> None:
+async def test_the_transcript_means_what_the_case_expects(name: str, *, together: bool) -> None:
     case = CASES[name]
-    evidence = await played(case["input"])
+    evidence = await played(case["input"], together=together)
     for key, expected in case["expected"].items():
         if key not in OF_THE_LEDGER:
             CHECKS[key](evidence, judge(evidence), expected)
 
 
-async def played(file: str) -> Evidence:
+def mode(*, together: bool) -> str:
+    """Return the setting; some transcripts offer pipelining themselves."""
+    return "auto" if together else "off"
+
+
+async def played(file: str, *, together: bool) -> Evidence:
     """Submit once to the peer of *file*; nothing may escape but evidence, and the script must be kept to."""
-    async with ScriptedPeer.from_file(INPUTS / file) as peer:
-        channel = channel_for(peer, timeouts=SCALED)
+    async with ScriptedPeer.from_file(INPUTS / file, pipelining=together) as peer:
+        channel = channel_for(peer, timeouts=SCALED, pipelining=mode(together=together))
         evidence = await hand_over(channel, envelope())
         await channel.aclose()
     assert peer.failures == []
@@ -158,11 +174,17 @@ async def test_smtp_07_two_recipients_are_two_transactions_with_a_result_each(
     assert "two transactions" in ALTERNATIVES["smtp-07"]["recipients"]["because"]
 
 
-async def test_smtp_08_the_next_attempt_after_greylisting_is_accepted() -> None:
+@both
+async def test_smtp_08_the_next_attempt_after_greylisting_is_accepted(*, together: bool) -> None:
     case = CASES["smtp-08"]
-    async with ScriptedPeer.from_file(INPUTS / case["input"]) as peer:
+    async with ScriptedPeer.from_file(INPUTS / case["input"], pipelining=together) as peer:
         # The second attempt comes minutes later: on another session.
-        channel = channel_for(peer, timeouts=SCALED, messages_per_session_max="1")
+        channel = channel_for(
+            peer,
+            timeouts=SCALED,
+            messages_per_session_max="1",
+            pipelining=mode(together=together),
+        )
         first, second = [await hand_over(channel, envelope()) for _ in range(2)]
         await channel.aclose()
     assert peer.failures == []
@@ -176,10 +198,13 @@ async def test_smtp_08_the_next_attempt_after_greylisting_is_accepted() -> None:
     assert judge(second).outcome is Outcome.ACCEPTED
 
 
-async def test_smtp_10_a_goodbye_on_an_idle_session_costs_a_connection_and_nothing_else() -> None:
+@both
+async def test_smtp_10_a_goodbye_on_an_idle_session_costs_a_connection_and_nothing_else(
+    *, together: bool
+) -> None:
     case = CASES["smtp-10"]
-    async with ScriptedPeer.from_file(INPUTS / case["input"]) as peer:
-        channel = channel_for(peer, timeouts=SCALED)
+    async with ScriptedPeer.from_file(INPUTS / case["input"], pipelining=together) as peer:
+        channel = channel_for(peer, timeouts=SCALED, pipelining=mode(together=together))
         await hand_over(channel, envelope())
         await peer.idled.wait()
         found = judge(await hand_over(channel, envelope()))
