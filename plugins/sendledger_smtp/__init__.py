@@ -22,7 +22,8 @@ def sendledger_channel(name: str, settings: SmtpSettings) -> Channel:
 
     Raises ``ValueError`` when the certificates of ``ca_file`` cannot be read.
     """
-    return SmtpChannel(settings, None if settings.tls is Tls.NONE else _tls_context(name, settings))
+    context = None if settings.tls is Tls.NONE else _tls_context(name, settings)
+    return SmtpChannel(settings, context, name=name)
 
 
 def _tls_context(name: str, settings: SmtpSettings) -> ssl.SSLContext:

@@ -21,7 +21,8 @@ from sendledger.plugin import (
     hookimpl,
 )
 from sendledger_smtp.destination import read_destination
-from sendledger_smtp.message import Letterhead, compile_content
+from sendledger_smtp.letterhead import letterhead_of
+from sendledger_smtp.message import compile_content
 from sendledger_smtp.pipelining import Pipelining
 from sendledger_smtp.pool import Pool, SmtpSession
 from sendledger_smtp.settings import Grouping, SmtpSettings
@@ -45,8 +46,11 @@ class SmtpChannel:
         settings: SmtpSettings,
         tls_context: ssl.SSLContext | None = None,
         clock: Callable[[], datetime] = _now,
+        *,
+        name: str = "email",
     ) -> None:
         self._settings = settings
+        self._letterhead = letterhead_of(settings, name)
         self._clock = clock
         self._pool = Pool(settings, tls_context)
         self._pipelining = Pipelining(allowed=settings.pipelining is Grouping.AUTO)
@@ -57,6 +61,7 @@ class SmtpChannel:
             classification="smtp",
             handoff_max=max(timedelta(minutes=30), 2 * settings.timeouts.handoff),
             window=WINDOW,
+            unsubscribe=settings.unsubscribe_url is not None,
         )
 
     @hookimpl
@@ -67,13 +72,7 @@ class SmtpChannel:
     @hookimpl
     def sendledger_prepare(self, content: Content) -> Writer:
         """Compile subject and bodies under this channel's letterhead. Raises ``ContentFault``."""
-        settings = self._settings
-        letterhead = Letterhead(
-            sender=settings.sender,
-            sender_name=settings.sender_name,
-            message_id_domain=settings.id_domain,
-        )
-        return compile_content(content, letterhead, self._clock)
+        return compile_content(content, self._letterhead, self._clock)
 
     @hookimpl
     def sendledger_session(self) -> AbstractAsyncContextManager[Session]:

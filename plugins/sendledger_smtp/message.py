@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from email.utils import format_datetime
 from hashlib import sha256
 
 from sendledger.plugin import Addressee, Content, ContentFault, Template
-from sendledger_smtp.body import Body, write_body
-from sendledger_smtp.destination import read_destination
-from sendledger_smtp.header import CONTROLS, write_mailbox, write_text
+from sendledger_smtp.body import Body, SplicedBody
+from sendledger_smtp.enclosure import enclose
+from sendledger_smtp.header import CONTROLS, write_text
+from sendledger_smtp.letterhead import INJECTION, Letterhead, read_settings, static_headers
 
 BODIES = {"text": "plain", "html": "html"}
 """Parts and their text subtypes, from plain to rich: the last one a reader can show wins (RFC 2046)."""
 
-SETTINGS = frozenset({"from_name", "reply_to"})
-"""What the content may say about its letterhead. Never the From address: it is the sender's identity."""
+SUBJECT_MAX_OCTETS = 998
+"""What a line holds (RFC 5322 section 2.1.1). Longer ones could be folded, and are never meant."""
 
-INJECTION = "content.header-injection"
+TOO_LONG = "content.header-too-long"
 NOT_UNICODE = "content.not-unicode"
 MISSING = "content.variable-missing"
 
 _ATOM = re.compile(r"[A-Za-z0-9._-]{1,200}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letterhead:
-    """What the channel's settings put on every message."""
-
-    sender: str
-    sender_name: str
-    message_id_domain: str
 
 
 class MessageWriter:
@@ -43,38 +35,50 @@ class MessageWriter:
         self,
         content: Content,
         head: bytes,
-        message_id_domain: str,
+        letterhead: Letterhead,
         clock: Callable[[], datetime],
     ) -> None:
         self._subject = content.parts["subject"]
-        self._bodies = [(part, content.parts[part]) for part in BODIES if part in content.parts]
+        self._bodies = [
+            (part, content.parts[part], SplicedBody(subtype, content.parts[part].static))
+            for part, subtype in BODIES.items()
+            if part in content.parts
+        ]
         self._head = head
-        self._message_id_domain = message_id_domain.encode("ascii")
+        self._unsubscribe = letterhead.unsubscribe
+        self._signer = letterhead.signer
+        self._message_id_domain = letterhead.message_id_domain.encode("ascii")
         # "=_" can stand in no quoted-printable text (RFC 2045 section 6.7), and a body that spells it
         # in clear is written in quoted-printable.
-        self._boundary = b"=_" + sha256(content.revision.encode()).hexdigest()[:32].encode()
+        self._boundary = _boundary(content.revision)
+        self._outer_boundary = _boundary(f"{content.revision}/mixed")
         self._clock = clock
         self._dated: tuple[datetime, bytes] | None = None
 
     def write(self, addressee: Addressee) -> bytes:
         """Return headers and body with CRLF line ends and no line over 998 octets. Raises ``ContentFault``.
 
-        Dots are not doubled: that belongs to the wire. Only Date differs between two calls.
+        Dots are not doubled: that belongs to the wire. Only Date and what signs it differ between two calls.
         """
-        subject = _render("subject", self._subject, addressee.variables)
-        bodies = [
-            write_body(BODIES[part], _octets(part, _render(part, template, addressee.variables)))
-            for part, template in self._bodies
-        ]
-        return b"".join((*self._headers(addressee, subject), *self._join(bodies)))
+        variables = addressee.variables
+        subject = _render("subject", self._subject, variables)
+        bodies = [_body(part, template, body, variables) for part, template, body in self._bodies]
+        read = self._join(bodies)
+        if addressee.attachments:
+            read = enclose(read, addressee.attachments, self._outer_boundary)
+        message = b"".join((*self._headers(addressee, subject), *read))
+        return message if self._signer is None else self._signer.sign(message) + message
 
     def _headers(self, addressee: Addressee, subject: str) -> Iterator[bytes]:
+        token = _atom(addressee.token)
         yield self._date()
         yield self._head
         yield b"To: %b\r\n" % _destination(addressee.destination)
         yield b"Subject: %b\r\n" % _subject(subject)
         yield b"Message-ID: <%b@%b>\r\n" % (_atom(addressee.intent_key), self._message_id_domain)
-        yield b"Sendledger-Token: %b\r\n" % _atom(addressee.token)
+        if self._unsubscribe is not None:
+            yield self._unsubscribe.headers(token)
+        yield b"Sendledger-Token: %b\r\n" % token
 
     def _date(self) -> bytes:
         """Return the header for now. A second has many messages, and one spelling."""
@@ -106,14 +110,14 @@ def compile_content(
         raise ContentFault(
             "content.part-missing", "there is neither text nor html; add at least one"
         )
-    if unknown := sorted(content.settings.keys() - SETTINGS):
-        raise ContentFault(
-            "content.setting-unknown",
-            f"found {unknown[0]}; email knows {', '.join(sorted(SETTINGS))}",
-        )
+    settings = read_settings(content.settings, letterhead)
     _try_subject(content.parts["subject"])
-    head = _static_headers(content.settings, letterhead)
-    return MessageWriter(content, head, letterhead.message_id_domain, clock)
+    head = static_headers(settings, letterhead)
+    if not settings.unsubscribe:
+        letterhead = replace(letterhead, unsubscribe=None)
+    if content.rehearsal:
+        letterhead = replace(letterhead, signer=None)
+    return MessageWriter(content, head, letterhead, clock)
 
 
 class _Alike(Mapping[str, str]):
@@ -152,41 +156,40 @@ def _subject_fault(template: Template, values: Mapping[str, object]) -> ContentF
     return None
 
 
-def _static_headers(settings: Mapping[str, str], letterhead: Letterhead) -> bytes:
-    name = settings.get("from_name", letterhead.sender_name)
-    head = _mailbox("From", name, letterhead.sender)
-    if "reply_to" in settings:
-        try:
-            address = read_destination(settings["reply_to"]).address
-        except ValueError:
-            raise ContentFault("content.reply-to", "reply_to is no plain address") from None
-        head += _mailbox("Reply-To", "", address)
-    # RFC 3834 section 5: so that vacation responders keep quiet.
-    return head + b"Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n"
-
-
-def _mailbox(header: str, name: str, address: str) -> bytes:
-    try:
-        return write_mailbox(header, name, address)
-    except ValueError as error:
-        raise ContentFault(INJECTION, f"{header}: {error}") from None
-
-
 def _render(part: str, template: Template, variables: Mapping[str, object]) -> str:
     try:
         return template.render(variables)
     except KeyError as error:
-        raise ContentFault(MISSING, f"{part} needs {error.args[0]!r}; supply it") from None
+        raise _missing(part, error) from None
+
+
+def _body(
+    part: str, template: Template, body: SplicedBody, variables: Mapping[str, object]
+) -> Body:
+    try:
+        return body.write(template.splice(variables))
+    except KeyError as error:
+        raise _missing(part, error) from None
+    except UnicodeEncodeError:
+        raise ContentFault(NOT_UNICODE, f"{part} holds half a character pair") from None
+
+
+def _missing(part: str, error: KeyError) -> ContentFault:
+    return ContentFault(MISSING, f"{part} needs {error.args[0]!r}; supply it")
 
 
 def _subject(text: str) -> bytes:
     # Refused, never stripped: what was cut away would be sent in nobody's name.
     try:
-        return write_text(text)
+        value = write_text(text)
     except UnicodeEncodeError:
         raise ContentFault(NOT_UNICODE, "the subject holds half a character pair") from None
     except ValueError as error:
         raise ContentFault(INJECTION, f"the subject holds {error}; take it out") from None
+    if len(value) > SUBJECT_MAX_OCTETS and len(text.encode()) > SUBJECT_MAX_OCTETS:
+        reason = f"the subject is longer than {SUBJECT_MAX_OCTETS} octets; shorten it"
+        raise ContentFault(TOO_LONG, reason)
+    return value
 
 
 def _destination(address: str) -> bytes:
@@ -195,11 +198,8 @@ def _destination(address: str) -> bytes:
     return address.encode()
 
 
-def _octets(part: str, text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise ContentFault(NOT_UNICODE, f"{part} holds half a character pair") from None
+def _boundary(text: str) -> bytes:
+    return b"=_" + sha256(text.encode()).hexdigest()[:32].encode()
 
 
 def _atom(text: str) -> bytes:

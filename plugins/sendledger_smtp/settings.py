@@ -12,7 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 from sendledger.plugin import LocalPath, PositiveDuration, Secret, SettingsModel
 from sendledger_smtp.destination import read_destination
+from sendledger_smtp.dkim import DkimSettings
 from sendledger_smtp.header import write_mailbox
+from sendledger_smtp.list_headers import FEEDBACK_ID, read_mailto, read_url
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})+")
@@ -71,6 +73,10 @@ class SmtpSettings(SettingsModel):
     sender_name: str = ""
     return_path_domain: str | None = None
     message_id_domain: str | None = None
+    unsubscribe_url: str | None = None
+    unsubscribe_mailto: str | None = None
+    feedback_id: str | None = None
+    dkim: DkimSettings | None = None
 
     sessions_max: Annotated[int, Field(ge=1, le=1000)] = 10
     messages_per_session_max: Annotated[int, Field(ge=1)] = 100
@@ -101,6 +107,23 @@ class SmtpSettings(SettingsModel):
             raise ValueError("expected a domain name such as bounces.school.test")
         return domain and domain.lower()
 
+    @field_validator("unsubscribe_url")
+    @classmethod
+    def _check_unsubscribe_url(cls, url: str | None) -> str | None:
+        return None if url is None else read_url(url)
+
+    @field_validator("unsubscribe_mailto")
+    @classmethod
+    def _check_unsubscribe_mailto(cls, address: str | None) -> str | None:
+        return None if address is None else read_mailto(address)
+
+    @field_validator("feedback_id")
+    @classmethod
+    def _check_feedback_id(cls, text: str | None) -> str | None:
+        if text is not None and FEEDBACK_ID.fullmatch(text) is None:
+            raise ValueError("expected 5 to 15 letters, digits, dots, - and _")
+        return text
+
     @field_validator("ehlo_name")
     @classmethod
     def _check_ehlo_name(cls, name: str | None) -> str | None:
@@ -117,6 +140,10 @@ class SmtpSettings(SettingsModel):
             raise ValueError("username and password belong together; give both or neither")
         if self.timeouts.data_end < DATA_END_MIN and not self.loopback:
             raise ValueError("timeouts.data_end: expected 10m or more (RFC 5321 section 4.5.3.2.6)")
+        if self.unsubscribe_mailto is not None and self.unsubscribe_url is None:
+            raise ValueError("unsubscribe_mailto: goes with unsubscribe_url (RFC 8058); give it too")
+        if self.dkim is not None and not self.dkim.aligned(self.sender_domain):
+            raise ValueError("dkim.domain: expected the sender's domain, or one above or below it")
         write_mailbox("From", self.sender_name, self.sender)
         return self
 

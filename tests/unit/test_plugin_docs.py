@@ -35,6 +35,10 @@ class Line:
     """A template of one variable, ``text``."""
 
     variables = frozenset({"text"})
+    static = ("", "")
+
+    def splice(self, values: Mapping[str, Any]) -> list[str]:
+        return [self.render(values)]
 
     def render(self, values: Mapping[str, Any]) -> str:
         return str(values["text"])

@@ -29,6 +29,10 @@ class Greeting:
     """A template of one variable, ``n``."""
 
     variables = frozenset({"n"})
+    static = ("", "")
+
+    def splice(self, values: Mapping[str, Any]) -> list[str]:
+        return [self.render(values)]
 
     def render(self, values: Mapping[str, Any]) -> str:
         return f"Hello {values['n']}"

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sendledger.plugin import Addressee, Content, ContentFault
-from sendledger_smtp.body import write_body
+from sendledger_smtp.body import SplicedBody, write_body
 from sendledger_smtp.header import write_mailbox, write_text
-from sendledger_smtp.message import Letterhead, MessageWriter, compile_content
+from sendledger_smtp.letterhead import Letterhead
+from sendledger_smtp.message import MessageWriter, compile_content
 
 NOW = datetime(2026, 3, 2, 7, 30, tzinfo=UTC)
 LETTERHEAD = Letterhead(
@@ -34,6 +35,13 @@ class Plain:
     @property
     def variables(self) -> frozenset[str]:
         return frozenset(re.findall(r"{(\w+)}", self._source))
+
+    @property
+    def static(self) -> tuple[str, ...]:
+        return tuple(re.split(r"{\w+}", self._source))
+
+    def splice(self, values: Mapping[str, Any]) -> list[str]:
+        return [str(values[name]) for name in re.findall(r"{(\w+)}", self._source)]
 
     def render(self, values: Mapping[str, Any]) -> str:
         return self._source.format_map(values)
@@ -254,3 +262,35 @@ def test_what_is_not_safe_as_it_is_goes_quoted_printable(text: bytes) -> None:
     body = write_body("plain", text)
     assert b"quoted-printable" in body.headers
     assert max(map(len, body.octets.split(b"\r\n"))) <= 76
+
+
+pieces = st.one_of(
+    st.sampled_from(
+        [
+            "",
+            "\n",
+            "\r",
+            "\r\n",
+            "a\n\nb\n",
+            "x" * 990,
+            "--=",
+            "_x",
+            ".",
+            ". \n",
+            " \n",
+            "=00\n",
+            "\0\n",
+            "ü\n",
+        ]
+    ),
+    st.text("ab=_-. \t\r\n\0ü€", max_size=30),
+)
+
+
+@given(st.lists(pieces, min_size=1, max_size=12))
+def test_splicing_into_encoded_lines_gives_the_octets_of_encoding_all_of_it(
+    texts: list[str],
+) -> None:
+    texts = texts if len(texts) % 2 else [*texts, ""]
+    body = SplicedBody("plain", texts[::2])
+    assert body.write(texts[1::2]) == write_body("plain", "".join(texts).encode())

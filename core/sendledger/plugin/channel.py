@@ -28,7 +28,8 @@ class Capabilities:
     ``classification`` names the shipped rule table of the channel, or None when it brings its own.
     ``handoff_max`` bounds one submission, from opening to result; past it the result is recorded as unknown.
     ``parts`` are the template parts the channel renders; each maps to whether it is HTML.
-    ``attachments`` says that its messages can carry files. ``units`` names what its messages are charged
+    ``attachments`` says that its messages can carry files, ``unsubscribe`` that they can offer a way out: each
+    content then carries the setting ``unsubscribe``, yes or no. ``units`` names what its messages are charged
     by (``segments``); the channel then has a plain method ``units_of(message) -> int``, and the count is
     stored with the attempt.
     """
@@ -41,6 +42,7 @@ class Capabilities:
     idempotent: bool = False
     acceptance_is_arrival: bool = False
     attachments: bool = False
+    unsubscribe: bool = False
     units: str | None = None
     classification: str | None = None
     handoff_max: timedelta = timedelta(minutes=30)
@@ -72,17 +74,29 @@ class Template(Protocol):
     def variables(self) -> frozenset[str]:
         """Names that every recipient must supply."""
 
+    @property
+    def static(self) -> tuple[str, ...]:
+        """The texts around what :meth:`splice` returns: one before each of it, and one after the last."""
+
+    def splice(self, values: Mapping[str, Any]) -> list[str]:
+        """Return what stands between the static texts for *values*. Raises as :meth:`render`."""
+
     def render(self, values: Mapping[str, Any]) -> str:
-        """Splice *values* in. Raises ``KeyError`` with the name of a missing variable."""
+        """Return all of it for *values*. Raises ``KeyError`` with the name of a missing variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A content revision as planned: its digest in hex, its compiled parts, and the batch's own settings."""
+    """A content revision as planned: its digest in hex, its compiled parts, and the batch's own settings.
+
+    In a ``rehearsal`` messages are written to see whether they can be, or to be looked at, and never
+    submitted: what costs time and changes neither, such as a signature, may be left out.
+    """
 
     revision: str
     parts: Mapping[str, Template]
     settings: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
+    rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,15 @@ class SampleTemplate:
         """The names in the text."""
         return frozenset(re.findall(r"\{\{(\w+)\}\}", self.text))
 
+    @property
+    def static(self) -> tuple[str, ...]:
+        """Nothing: all of the text is taken for one that values change."""
+        return ("", "")
+
+    def splice(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the whole text."""
+        return [self.render(values)]
+
     def render(self, values: Mapping[str, Any]) -> str:
         """Splice *values* in, once."""
         spliced = functools.partial(self._value, values)
