@@ -1,4 +1,4 @@
-"""The command line: ``python -m sendledger_sandbox smtp``."""
+"""The command line: ``python -m sendledger_sandbox smtp`` and ``twilio``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from pathlib import Path
 
 from sendledger_sandbox.script import LANGUAGE, ScriptFault
 from sendledger_sandbox.server import CaptureServer
+from sendledger_sandbox.twilio import ACCOUNT_SID, AUTH_TOKEN, TwilioStandIn
+from sendledger_sandbox.twilio import LANGUAGE as TWILIO_LANGUAGE
+
+Server = CaptureServer | TwilioStandIn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code, 2 when it cannot start."""
     options = _parser().parse_args(argv)
     try:
-        server = _server(options)
+        server: Server = options.server(options)
         _run(server)
     except (ScriptFault, OSError, ValueError) as error:
         sys.stderr.write(f"sendledger_sandbox: cannot serve: {error}\n")
@@ -25,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _server(options: argparse.Namespace) -> CaptureServer:
+def _smtp_server(options: argparse.Namespace) -> CaptureServer:
     return CaptureServer(
         journal=options.journal,
         host=options.host,
@@ -37,7 +41,23 @@ def _server(options: argparse.Namespace) -> CaptureServer:
     )
 
 
-def _run(server: CaptureServer) -> None:
+def _twilio_server(options: argparse.Namespace) -> TwilioStandIn:
+    token_file: Path | None = options.auth_token_file
+    token = AUTH_TOKEN if token_file is None else token_file.read_text("utf-8").strip()
+    return TwilioStandIn(
+        journal=options.journal,
+        host=options.host,
+        port=options.port,
+        fsync=options.fsync,
+        account_sid=options.account_sid,
+        auth_token=token,
+        script=options.script,
+        numbers=dict(options.numbers),
+        step_s=options.step,
+    )
+
+
+def _run(server: Server) -> None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(server))
 
@@ -51,15 +71,23 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-async def _serve(server: CaptureServer) -> None:
+async def _serve(server: Server) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with server:
-        sys.stdout.write(f"listening on {server.host}:{server.port}\n")
+        sys.stdout.write(f"listening on {_address_of(server)}\n")
         sys.stdout.flush()
         await ended.wait()
+
+
+def _address_of(server: Server) -> str:
+    match server:
+        case CaptureServer():
+            return f"{server.host}:{server.port}"
+        case TwilioStandIn():
+            return server.url
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,23 +103,79 @@ def _parser() -> argparse.ArgumentParser:
         epilog=LANGUAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    smtp.add_argument(
+    _add_smtp_options(smtp)
+    twilio = commands.add_parser(
+        "twilio",
+        help="serve Twilio's messages API with signed callbacks, play outcomes chosen by number",
+        description="Serve Twilio's messages API, journal each accepted message before it is answered.",
+        epilog=TWILIO_LANGUAGE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_twilio_options(twilio)
+    return parser
+
+
+def _add_common_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--port", type=int, required=True, help="port to listen on; 0 takes a free one"
     )
-    smtp.add_argument(
+    command.add_argument(
         "--journal", type=Path, required=True, metavar="FILE", help="one JSON line a message"
     )
-    smtp.add_argument(
+    command.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
+    command.add_argument(
+        "--script", action="append", default=[], metavar="OUTCOME", help="play for everybody"
+    )
+    command.add_argument(
+        "--no-fsync", dest="fsync", action="store_false", help="for benchmarks only"
+    )
+
+
+def _add_smtp_options(smtp: argparse.ArgumentParser) -> None:
+    smtp.set_defaults(server=_smtp_server)
+    _add_common_options(smtp)
     smtp.add_argument(
         "--keep", type=Path, metavar="DIR", help="also keep each message, as NNNNNN.eml"
     )
     smtp.add_argument(
-        "--script", action="append", default=[], metavar="OUTCOME", help="play for everybody"
-    )
-    smtp.add_argument(
         "--lenient", action="store_true", help="take a bare LF for a line end, as some do"
     )
-    smtp.add_argument("--no-fsync", dest="fsync", action="store_false", help="for benchmarks only")
-    return parser
+
+
+def _add_twilio_options(twilio: argparse.ArgumentParser) -> None:
+    twilio.set_defaults(server=_twilio_server)
+    _add_common_options(twilio)
+    twilio.add_argument(
+        "--account-sid", default=ACCOUNT_SID, metavar="AC...", help="(default: %(default)s)"
+    )
+    twilio.add_argument(
+        "--auth-token-file",
+        type=Path,
+        metavar="FILE",
+        help=f"the secret of requests and callbacks (default: {AUTH_TOKEN})",
+    )
+    twilio.add_argument(
+        "--number",
+        dest="numbers",
+        action="append",
+        default=[],
+        type=_numbered,
+        metavar="NUMBER=OUTCOMES",
+        help="play for one destination, instead of what its last digits ask for",
+    )
+    twilio.add_argument(
+        "--step",
+        type=float,
+        default=0.05,
+        metavar="SECONDS",
+        help="between two changes of status (default: %(default)s)",
+    )
+
+
+def _numbered(text: str) -> tuple[str, str]:
+    number, _, outcomes = text.partition("=")
+    if not number.startswith("+"):
+        raise argparse.ArgumentTypeError("expected NUMBER=OUTCOMES, the number in E.164 form")
+    return number, outcomes
