@@ -157,6 +157,7 @@ def test_nothing_else_is_in_the_wheel(wheel: set[str]) -> None:
         "sendledger_policy",
         "sendledger_sandbox",
         "sendledger_smtp",
+        "sendledger_twilio",
     }
 
 

@@ -1,0 +1,73 @@
+"""One account as its requests see it: credentials, host, and the SDK over our own HTTP client."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from aiohttp.connector import Connection
+from twilio.rest import Client
+
+from sendledger_twilio.client import Answer, HttpClient
+from sendledger_twilio.settings import TwilioSettings
+
+# An empty mapping would make the SDK read the variables of the process instead.
+_NO_ENVIRONMENT = {"TWILIO": ""}
+
+
+class Account:
+    """Makes requests about the account's messages. Raises ``Unreached`` or ``Unanswered``, never for a status.
+
+    Requests go through the SDK's client, for credentials, regions and headers. Its resources are passed by:
+    they give parsed values and exceptions that quote the number, where the ledger wants the bytes.
+    """
+
+    def __init__(self, settings: TwilioSettings) -> None:
+        user, password = settings.credentials
+        self._url = settings.messages_url
+        self._http = HttpClient(
+            connections_max=settings.sessions_max + settings.look_ups_max,
+            idle_max=settings.idle_max,
+            connect_within=settings.timeouts.connect,
+            answer_within=settings.timeouts.answer,
+        )
+        self._client = Client(
+            user,
+            password,
+            settings.account_sid,
+            region=settings.region,
+            edge=settings.edge,
+            http_client=self._http,
+            environment=_NO_ENVIRONMENT,
+            user_agent_extensions=["sendledger"],
+        )
+
+    async def connect(self) -> Connection:
+        """Return a connection that stands; released, it is there for the next request."""
+        return await self._http.connect(self._client.get_hostname(self._url))
+
+    async def create(self, fields: dict[str, object]) -> Answer:
+        """Create a message."""
+        return await self._request("POST", f"{self._url}.json", data=fields)
+
+    async def fetch(self, sid: str) -> Answer:
+        """Read one message."""
+        return await self._request("GET", f"{self._url}/{sid}.json")
+
+    async def search(self, filters: dict[str, object]) -> Answer:
+        """Read the first page of the messages that *filters* let through."""
+        return await self._request("GET", f"{self._url}.json", params=filters)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: dict[str, object] | None = None,
+        data: dict[str, object] | None = None,
+    ) -> Answer:
+        answer = await self._client.request_async(method, url, params=params, data=data)
+        return cast(Answer, answer)

@@ -1,0 +1,171 @@
+"""HTTP to Twilio: the SDK's requests over connections of ours, each made before it is needed.
+
+The SDK's own asynchronous client ignores its timeout and posts again after a 500, which sends twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+from aiohttp.connector import Connection
+from twilio.http import AsyncHttpClient
+from twilio.http.response import Response
+from yarl import URL
+
+ANSWER_BYTES_MAX = 4_000_000
+
+# The SDK would write numbers into it, at whatever level is set elsewhere.
+_SILENT = logging.Logger("silent")  # noqa: LOG001 - it is no part of the tree
+_SILENT.disabled = True
+
+_KEPT_HEADERS = ("Retry-After", "Twilio-Request-Id")
+
+
+class Unreached(Exception):  # noqa: N818 - a state of affairs, not an error
+    """Nothing of the request was written. ``stage`` and ``fault`` are closed words."""
+
+    def __init__(self, stage: str, fault: str) -> None:
+        super().__init__(f"{stage}: {fault}")
+        self.stage = stage
+        self.fault = fault
+
+
+class Unanswered(Exception):  # noqa: N818 - as above
+    """The request may have been read, and no whole answer came. ``fault`` is a closed word."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class Answer(Response):  # type: ignore[misc]  # the SDK is untyped
+    """A whole HTTP answer, as the SDK hands it on; ``octets`` is its body byte for byte."""
+
+    def __init__(self, status: int, octets: bytes, headers: Mapping[str, str]) -> None:
+        super().__init__(status, octets.decode("utf-8", "replace"), headers)
+        self.status = status
+        self.octets = octets
+        self.retry_after = headers.get("Retry-After")
+
+    def __repr__(self) -> str:
+        return f"HTTP {self.status}"
+
+
+class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
+    """At most ``connections_max`` connections; no redirects, no retries, no cookies, no proxies of the system."""
+
+    def __init__(
+        self,
+        *,
+        connections_max: int,
+        idle_max: timedelta,
+        connect_within: timedelta,
+        answer_within: timedelta,
+    ) -> None:
+        super().__init__(_SILENT, is_async=True)
+        self._connections_max = connections_max
+        self._idle_s = idle_max.total_seconds()
+        self._connect_s = connect_within.total_seconds()
+        self._patience_s = self._connect_s + answer_within.total_seconds()
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def connect(self, url: str) -> Connection:
+        """Return a connection to the host of *url* that stands: a kept one, or a new one.
+
+        Raises :class:`Unreached`. Released, it is there for the next request.
+        """
+        connector = self._open_session().connector
+        assert connector is not None, "the session is open"
+        request = aiohttp.ClientRequest("GET", URL(url), loop=asyncio.get_running_loop())
+        try:
+            return await connector.connect(request, [], self._timeout())
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreached(error) from None
+
+    async def request(  # noqa: PLR0913, PLR0917 - the SDK's signature
+        self,
+        method: str,
+        uri: str,
+        params: dict[str, object] | None = None,
+        data: dict[str, object] | None = None,
+        headers: dict[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        allow_redirects: bool = False,  # noqa: FBT001, FBT002 - as above
+    ) -> Answer:
+        """Make one request, once. Raises :class:`Unreached` or :class:`Unanswered`."""
+        session = self._open_session()
+        asked: dict[str, Any] = {
+            "params": params,
+            "data": data,
+            "headers": (headers or {}) | {"Accept-Encoding": "identity"},
+            "auth": aiohttp.BasicAuth(*auth, encoding="utf-8") if auth else None,
+            "allow_redirects": allow_redirects,
+        }
+        try:
+            async with asyncio.timeout(timeout or self._patience_s):
+                async with session.request(method, uri, **asked) as answer:
+                    return Answer(answer.status, await _read(answer), _kept(answer.headers))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise _unreached(error) from None
+        except TimeoutError:
+            raise Unanswered("timeout") from None
+        except aiohttp.ClientResponseError:
+            raise Unanswered("protocol") from None
+        except aiohttp.ClientError:
+            raise Unanswered("closed") from None
+
+    async def aclose(self) -> None:
+        """Close every connection, lent ones included; from then on nothing is reached."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise Unreached("connect", "closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._connections_max, keepalive_timeout=self._idle_s
+                ),
+                timeout=self._timeout(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _timeout(self) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(connect=self._connect_s, sock_connect=self._connect_s)
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    octets = bytearray()
+    async for chunk in answer.content.iter_any():
+        octets += chunk
+        if len(octets) > ANSWER_BYTES_MAX:
+            raise Unanswered("protocol")
+    return bytes(octets)
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+
+
+def _unreached(error: Exception) -> Unreached:
+    match error:
+        case aiohttp.ClientSSLError():
+            return Unreached("tls", "tls")
+        case aiohttp.ClientConnectorDNSError():
+            return Unreached("connect", "dns")
+        case TimeoutError():
+            return Unreached("connect", "timeout")
+        case aiohttp.ClientConnectorError():
+            return Unreached("connect", "refused")
+        case _:
+            return Unreached("connect", "closed")
