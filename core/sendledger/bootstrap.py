@@ -33,8 +33,9 @@ from sendledger.settings.validate import validate_block
 from sendledger.settings.yaml_text import parse_yaml, plain
 from sendledger.shipped import shipped
 from sendledger.store.database import Database
-from sendledger.store.migrate import check_schema, migrate
+from sendledger.store.migrate import migrate
 from sendledger.store.planning import ContentRow
+from sendledger.store.schema import check_schema
 from sendledger.work.context import ChannelWork, Compile, Rhythm, Workshop
 
 KEY_FILE = "keys.json"

@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from sendledger.attachments import Files
 from sendledger.bootstrap import KEY_FILE, read_plan
+from sendledger.journal.attaching import open_attaching
 from sendledger.journal.batch import (
+    AttachmentSource,
     Authorization,
     Batch,
     BatchFault,
@@ -31,12 +34,14 @@ from sendledger.journal.plan import each, plan
 from sendledger.keys import KeyRing
 from sendledger.ledger.words import Lane
 from sendledger.plugin.host import PluginHost
+from sendledger.settings.attachments import AttachmentSettings
 from sendledger.settings.batch import load_batch
 from sendledger.store.database import DatabaseRefused
-from sendledger.store.migrate import SchemaError, head_revision
 from sendledger.store.planning import Binding, PlanningConnection, read_binding
+from sendledger.store.schema import SchemaError, head_revision
 
 __all__ = [
+    "AttachmentSource",
     "Authorization",
     "Batch",
     "BatchFault",
@@ -51,6 +56,8 @@ __all__ = [
     "SchemaError",
     "read_batch",
 ]
+
+NO_ATTACHMENTS = AttachmentSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +89,16 @@ class Planned:
 class Planner:
     """Plans batches on the channels of one installation. Costs a second to make and may be shared."""
 
-    def __init__(self, host: PluginHost, keys: KeyRing) -> None:
+    def __init__(
+        self,
+        host: PluginHost,
+        keys: KeyRing,
+        attachments: AttachmentSettings = NO_ATTACHMENTS,
+    ) -> None:
         """Plan on the channels of *host*, under the identities of *keys*; see :meth:`load`."""
         self._host = host
         self._keys = keys
+        self._attachments = attachments
         self._schema_revision = head_revision()
 
     @classmethod
@@ -96,7 +109,7 @@ class Planner:
         """
         described = read_plan(Path(config))
         keys = KeyRing.load(described.settings.state_dir / KEY_FILE)
-        return cls(described.host, keys)
+        return cls(described.host, keys, described.settings.attachments)
 
     async def plan(
         self,
@@ -116,9 +129,11 @@ class Planner:
         not hold this installation's ledger; ``PluginFault``, and psycopg's own errors.
         """
         intake = open_intake(batch, self._host, self._keys)
+        attaching = open_attaching(batch, self._host, Files(self._attachments))
         self._refuse_stranger(await read_binding(connection))
         rejects: list[Reject] = []
-        result = await plan(connection, intake, _rows(recipients), on_reject=rejects.append)
+        rows = attaching.attached(_rows(recipients))
+        result = await plan(connection, intake, rows, on_reject=rejects.append)
         return Planned(
             added=result.added,
             known=result.known,

@@ -26,7 +26,7 @@ from sendledger.plugin.faults import PluginFault
 from sendledger.postgres import PostgresError
 from sendledger.settings.problems import SettingsError
 from sendledger.store.database import DatabaseAway, DatabaseRefused
-from sendledger.store.migrate import SchemaError
+from sendledger.store.schema import SchemaError
 
 FAULT = 2
 

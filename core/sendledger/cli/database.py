@@ -13,7 +13,8 @@ from sendledger.cli.options import Config, config_path
 from sendledger.postgres import Embedded, StopResult
 from sendledger.settings.load import load_settings
 from sendledger.settings.model import Settings
-from sendledger.store.migrate import head_revision, migrate, offline_sql, schema_revision
+from sendledger.store.migrate import migrate, offline_sql
+from sendledger.store.schema import head_revision, schema_revision
 
 app = typer.Typer(no_args_is_help=True, help="The embedded database server, and the schema.")
 
