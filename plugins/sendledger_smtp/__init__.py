@@ -9,9 +9,17 @@ import ssl
 
 from sendledger.plugin import Channel, hookimpl
 from sendledger_smtp.channel import SmtpChannel
-from sendledger_smtp.settings import SmtpSettings, Timeouts, Tls
+from sendledger_smtp.settings import Relay, SmtpSettings, Timeouts, Tls
 
-__all__ = ["SmtpChannel", "SmtpSettings", "Timeouts", "Tls", "sendledger_channel", "settings_model"]
+__all__ = [
+    "Relay",
+    "SmtpChannel",
+    "SmtpSettings",
+    "Timeouts",
+    "Tls",
+    "sendledger_channel",
+    "settings_model",
+]
 
 settings_model = SmtpSettings
 
@@ -22,15 +30,24 @@ def sendledger_channel(name: str, settings: SmtpSettings) -> Channel:
 
     Raises ``ValueError`` when the certificates of ``ca_file`` cannot be read.
     """
-    context = None if settings.tls is Tls.NONE else _tls_context(name, settings)
-    return SmtpChannel(settings, context, name=name)
+    contexts = [
+        _tls_context(relay, f"channels.{name}.settings{place}")
+        for relay, place in zip(settings.relays, _places(settings), strict=True)
+    ]
+    return SmtpChannel(settings, contexts, name=name)
 
 
-def _tls_context(name: str, settings: SmtpSettings) -> ssl.SSLContext:
+def _places(settings: SmtpSettings) -> list[str]:
+    return ["", *(f".fallbacks.{number}" for number in range(len(settings.fallbacks)))]
+
+
+def _tls_context(relay: Relay, path: str) -> ssl.SSLContext | None:
+    if relay.tls is Tls.NONE:
+        return None
     try:
-        return ssl.create_default_context(cafile=settings.ca_file)
+        return ssl.create_default_context(cafile=relay.ca_file)
     except (OSError, ValueError):
         raise ValueError(
-            f"channels.{name}.settings.ca_file: {settings.ca_file} holds no readable certificates; "
+            f"{path}.ca_file: {relay.ca_file} holds no readable certificates; "
             "name a PEM file, or leave it out to use the system's"
         ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 
@@ -23,9 +23,8 @@ from sendledger.plugin import (
 from sendledger_smtp.destination import read_destination
 from sendledger_smtp.letterhead import letterhead_of
 from sendledger_smtp.message import compile_content
-from sendledger_smtp.pipelining import Pipelining
 from sendledger_smtp.pool import Pool, SmtpSession
-from sendledger_smtp.settings import Grouping, SmtpSettings
+from sendledger_smtp.settings import SmtpSettings
 from sendledger_smtp.transaction import Transaction
 from sendledger_smtp.wire import CLOSING
 
@@ -39,12 +38,15 @@ def _now() -> datetime:
 
 
 class SmtpChannel:
-    """One relay and one sender. Only ``session`` and ``submit`` touch the network; ``aclose`` ends it."""
+    """One sender, and the relays it hands over to.
+
+    Only ``session`` and ``submit`` touch the network; ``aclose`` ends it.
+    """
 
     def __init__(
         self,
         settings: SmtpSettings,
-        tls_context: ssl.SSLContext | None = None,
+        tls_contexts: Sequence[ssl.SSLContext | None] | None = None,
         clock: Callable[[], datetime] = _now,
         *,
         name: str = "email",
@@ -52,8 +54,7 @@ class SmtpChannel:
         self._settings = settings
         self._letterhead = letterhead_of(settings, name)
         self._clock = clock
-        self._pool = Pool(settings, tls_context)
-        self._pipelining = Pipelining(allowed=settings.pipelining is Grouping.AUTO)
+        self._pool = Pool(settings, tls_contexts or [None] * len(settings.relays))
         self.capabilities = Capabilities(
             parts={"subject": False, "text": False, "html": True},
             required_parts=frozenset({"subject"}),
@@ -61,6 +62,7 @@ class SmtpChannel:
             classification="smtp",
             handoff_max=max(timedelta(minutes=30), 2 * settings.timeouts.handoff),
             window=WINDOW,
+            attachments=True,
             unsubscribe=settings.unsubscribe_url is not None,
         )
 
@@ -110,9 +112,10 @@ class SmtpChannel:
     async def _run(self, session: SmtpSession, envelope: Envelope) -> Evidence:
         return_path = f"{RETURN_PATH_PREFIX}{envelope.token}@{self._settings.bounce_domain}"
         session.submissions += 1
-        return await Transaction(
-            session, envelope, return_path, self._settings.timeouts, self._pipelining
+        evidence = await Transaction(
+            session, envelope, return_path, self._settings.timeouts, session.route.pipelining
         ).run()
+        return self._pool.learn(session, evidence)
 
 
 def _left_unseen(evidence: Evidence) -> bool:

@@ -14,7 +14,7 @@ import aiosmtplib
 
 from sendledger.plugin import Evidence, SessionRefused
 from sendledger_smtp.reply import Malformed, take_reply
-from sendledger_smtp.settings import SmtpSettings, Tls
+from sendledger_smtp.settings import Relay, SmtpSettings, Timeouts, Tls
 from sendledger_smtp.wire import Wire
 
 _REFUSALS = 4  # the first digit from which on a reply is a refusal
@@ -22,17 +22,18 @@ _AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 
 async def open_wire(
-    settings: SmtpSettings, tls_context: ssl.SSLContext | None
+    relay: Relay, settings: SmtpSettings, tls_context: ssl.SSLContext | None
 ) -> tuple[Wire, Mapping[str, str]]:
-    """Return a ready connection and the extensions its EHLO named, in lower case.
+    """Return a ready connection to *relay* and the extensions its EHLO named, in lower case.
 
     Raises :class:`SessionRefused` with the stage and the literal reply, where there was one.
     """
+    timeouts = settings.timeouts
     client = aiosmtplib.SMTP(
-        hostname=settings.host,
-        sock=await _dial(settings),
+        hostname=relay.host,
+        sock=await _dial(relay, timeouts.connect),
         local_hostname=settings.greeting_name,
-        use_tls=settings.tls is Tls.IMPLICIT,
+        use_tls=relay.tls is Tls.IMPLICIT,
         start_tls=False,
         tls_context=tls_context,
         # The waits are bounded here: wait_for, which the library would use, can swallow a cancellation
@@ -40,22 +41,21 @@ async def open_wire(
         timeout=None,
     )
     async with _cut_on_failure(client):
-        await _greet(client, settings)
-        await _say_hello(client, settings)
-        if settings.tls is Tls.STARTTLS:
-            await _start_tls(client, settings)
+        await _greet(client, timeouts)
+        await _say_hello(client, timeouts)
+        if relay.tls is Tls.STARTTLS:
+            await _start_tls(client, timeouts)
             # RFC 3207 section 4.2: what was said in clear counts for nothing.
-            await _say_hello(client, settings)
-        await _log_in(client, settings)
+            await _say_hello(client, timeouts)
+        await _log_in(client, relay, timeouts)
         return _take_over(client), dict(client.esmtp_extensions)
 
 
-async def _dial(settings: SmtpSettings) -> socket.socket:
-    patience = settings.timeouts.connect.total_seconds()
+async def _dial(relay: Relay, patience: timedelta) -> socket.socket:
     fault = "refused"
-    for family, kind, protocol, _, address in await _look_up(settings, patience):
+    for family, kind, protocol, _, address in await _look_up(relay, patience):
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(patience.total_seconds()):
                 return await _connect(socket.socket(family, kind, protocol), address)
         except TimeoutError:
             fault = "timeout"
@@ -64,13 +64,11 @@ async def _dial(settings: SmtpSettings) -> socket.socket:
     raise _refused("connect", fault)
 
 
-async def _look_up(settings: SmtpSettings, patience: float) -> Sequence[_AddressInfo]:
+async def _look_up(relay: Relay, patience: timedelta) -> Sequence[_AddressInfo]:
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(patience):
-            return await loop.getaddrinfo(
-                settings.host, settings.dial_port, type=socket.SOCK_STREAM
-            )
+        async with asyncio.timeout(patience.total_seconds()):
+            return await loop.getaddrinfo(relay.host, relay.dial_port, type=socket.SOCK_STREAM)
     except (TimeoutError, socket.gaierror):
         raise _refused("connect", "dns") from None
 
@@ -99,8 +97,8 @@ async def _cut_on_failure(client: aiosmtplib.SMTP) -> AsyncIterator[None]:
         raise
 
 
-async def _greet(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
-    async with _failing_as("greeting", settings.timeouts.greeting):
+async def _greet(client: aiosmtplib.SMTP, timeouts: Timeouts) -> None:
+    async with _failing_as("greeting", timeouts.greeting):
         try:
             await client.connect()
         except aiosmtplib.SMTPConnectError as error:
@@ -120,20 +118,20 @@ def _greeting_refused(error: aiosmtplib.SMTPConnectError) -> Exception:
             return _refused("tls", "tls")
 
 
-async def _say_hello(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
-    async with _failing_as("ehlo", settings.timeouts.command):
+async def _say_hello(client: aiosmtplib.SMTP, timeouts: Timeouts) -> None:
+    async with _failing_as("ehlo", timeouts.command):
         await client.ehlo()
 
 
-async def _start_tls(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
+async def _start_tls(client: aiosmtplib.SMTP, timeouts: Timeouts) -> None:
     if not client.supports_extension("starttls"):
         raise _refused("tls", "starttls-missing")
-    async with _failing_as("tls", settings.timeouts.command):
+    async with _failing_as("tls", timeouts.command):
         await client.starttls()
 
 
-async def _log_in(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
-    if settings.username is None or settings.password is None:
+async def _log_in(client: aiosmtplib.SMTP, relay: Relay, timeouts: Timeouts) -> None:
+    if relay.username is None or relay.password is None:
         return
     # One mechanism, once: trying the next after a 535 multiplies failures at the relay's lock-out.
     offered = client.server_auth_methods
@@ -145,8 +143,8 @@ async def _log_in(client: aiosmtplib.SMTP, settings: SmtpSettings) -> None:
     chosen = next((method for name, method in by_name.items() if name in offered), None)
     if chosen is None:
         raise _refused("auth", "auth-missing")
-    async with _failing_as("auth", settings.timeouts.command):
-        await chosen(settings.username, settings.password.reveal())
+    async with _failing_as("auth", timeouts.command):
+        await chosen(relay.username, relay.password.reveal())
 
 
 def _take_over(client: aiosmtplib.SMTP) -> Wire:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from sendledger.plugin import Evidence, SessionRefused
-from sendledger_smtp.opening import open_wire
+from sendledger_smtp.ramp import Ramp
+from sendledger_smtp.routes import Opened, Routes, strained, waiting
 from sendledger_smtp.settings import SmtpSettings
 from sendledger_smtp.wire import Wire, WireBroken
 
@@ -20,12 +22,12 @@ GOODBYE_MAX = timedelta(seconds=2)
 class SmtpSession:
     """A lent connection. ``in_step`` is False while, or since, its transaction went no known way."""
 
-    def __init__(self, wire: Wire, extensions: Mapping[str, str]) -> None:
-        self.wire = wire
-        self.extensions = extensions
+    def __init__(self, opened: Opened) -> None:
+        self.wire, self.extensions, self.route = opened.wire, opened.extensions, opened.route
         self.in_step = True
         self.needs_reset = False
         self.reused = False
+        self.cuts = 0
         self.submissions = 0
         self.idle_since = 0.0
         self.expiry: asyncio.TimerHandle | None = None
@@ -37,12 +39,21 @@ class SmtpSession:
 
 
 class Pool:
-    """At most ``sessions_max`` sessions, lent one submission at a time, the freshest first."""
+    """At most ``sessions_max`` sessions, lent one submission at a time, the freshest first.
 
-    def __init__(self, settings: SmtpSettings, tls_context: ssl.SSLContext | None) -> None:
+    How many at once is found out by use: :class:`Ramp`. Where to is decided by :class:`Routes`.
+    """
+
+    def __init__(
+        self,
+        settings: SmtpSettings,
+        tls_contexts: Sequence[ssl.SSLContext | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
-        self._tls_context = tls_context
-        self._room = asyncio.Semaphore(settings.sessions_max)
+        self._routes = Routes(settings, tls_contexts, clock)
+        self._ramp = Ramp(settings.sessions_max)
+        self._lent = 0
         self._idle: list[SmtpSession] = []
         self._leaving: set[Wire] = set()
         self._closed = False
@@ -50,24 +61,44 @@ class Pool:
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[SmtpSession]:
         """Lend a ready session. Entering raises :class:`SessionRefused`; leaving never raises."""
-        async with self._room:
+        await self._ramp.enter()
+        try:
             session = await self._ready()
+            self._lent += 1
             try:
                 yield session
             finally:
+                self._lent -= 1
                 self._take_back(session)
+        finally:
+            self._ramp.leave()
 
     async def renew(self, session: SmtpSession) -> None:
-        """Put a new connection under a lent *session* whose old one had died unseen.
+        """Put a new connection to the same relay under a lent *session* whose old one had died unseen.
 
         Raises :class:`SessionRefused`; the session is then of no use.
         """
         session.in_step = False
         self._drop(session.wire)
-        fresh = await self._open()
+        self._stop_when_closed()
+        try:
+            fresh = await session.route.open()
+        except SessionRefused as refused:
+            self._ramp.faulted(session.cuts)
+            raise SessionRefused(self._routes.named(refused.evidence, session.route)) from None
         session.wire, session.extensions = fresh.wire, fresh.extensions
         session.in_step, session.needs_reset, session.reused = True, False, False
         session.submissions = 0
+
+    def learn(self, session: SmtpSession, evidence: Evidence) -> Evidence:
+        """Take the *evidence* of a submission into account; returns it with what it says beside its code."""
+        evidence = self._routes.named(waiting(evidence), session.route)
+        session.route.learn(evidence)
+        if strained(evidence):
+            self._ramp.faulted(session.cuts)
+        else:
+            self._ramp.succeeded()
+        return evidence
 
     async def aclose(self) -> None:
         """Say goodbye on idle sessions and wait, briefly, until all that are leaving are gone."""
@@ -84,6 +115,12 @@ class Pool:
             await asyncio.wait(leaving, timeout=GOODBYE_MAX.total_seconds())
 
     async def _ready(self) -> SmtpSession:
+        cuts = self._ramp.cuts
+        session = await self._fresh_or_kept()
+        session.cuts = cuts
+        return session
+
+    async def _fresh_or_kept(self) -> SmtpSession:
         while self._idle:
             session = self._idle.pop()
             if await self._still_good(session):
@@ -115,11 +152,21 @@ class Pool:
         return True
 
     async def _open(self) -> SmtpSession:
+        self._stop_when_closed()
+        cuts = self._ramp.cuts
+        try:
+            return SmtpSession(await self._routes.open())
+        except SessionRefused as refused:
+            self._ramp.faulted(cuts)
+            if not self._lent:
+                # Nobody holds a session that could be passed on: who waits would only ask the same.
+                self._ramp.refuse(refused.evidence)
+            raise
+
+    def _stop_when_closed(self) -> None:
         if self._closed:
             fault = Evidence(stage="connect", handed_over=False, answered=False, fault="closed")
             raise SessionRefused(fault)
-        wire, extensions = await open_wire(self._settings, self._tls_context)
-        return SmtpSession(wire, extensions)
 
     def _take_back(self, session: SmtpSession) -> None:
         if not session.in_step:

@@ -23,6 +23,8 @@ _RELAY = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 # RFC 5321 section 4.5.3.2.6: giving up earlier makes uncertainty out of mere slowness.
 DATA_END_MIN = timedelta(minutes=10)
 
+FALLBACKS_MAX = 8
+
 
 class Tls(StrEnum):
     """How the connection is encrypted. None of them is opportunistic (RFC 8314)."""
@@ -58,8 +60,8 @@ class Timeouts(SettingsModel):
         return 2 * self.command + self.data_init + self.data_block + self.data_end
 
 
-class SmtpSettings(SettingsModel):
-    """One relay, one sender."""
+class Relay(SettingsModel):
+    """A next hop: where it listens, how the connection is encrypted, and who we are to it."""
 
     host: str
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
@@ -67,6 +69,39 @@ class SmtpSettings(SettingsModel):
     ca_file: LocalPath | None = None
     username: str | None = None
     password: Secret | None = None
+
+    @field_validator("host")
+    @classmethod
+    def _check_host(cls, host: str) -> str:
+        if not _is_address(host) and _RELAY.fullmatch(host) is None:
+            raise ValueError("expected a host name or an IP address")
+        return host
+
+    @model_validator(mode="after")
+    def _check_relay(self) -> Self:
+        if self.tls is Tls.NONE and not self.loopback:
+            raise ValueError("tls: none is for loopback hosts only; write starttls or implicit")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password belong together; give both or neither")
+        return self
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the relay is this very machine."""
+        return self.host == "localhost" or (
+            _is_address(self.host) and ip_address(self.host).is_loopback
+        )
+
+    @property
+    def dial_port(self) -> int:
+        """The port as given, or the usual one for the kind of TLS."""
+        return self.port or PORTS[self.tls]
+
+
+class SmtpSettings(Relay):
+    """The relay of a channel, those to fall back on in their order, and the sender."""
+
+    fallbacks: Annotated[tuple[Relay, ...], Field(max_length=FALLBACKS_MAX)] = ()
     ehlo_name: str | None = None
 
     sender: str
@@ -84,13 +119,6 @@ class SmtpSettings(SettingsModel):
     revalidate_after: PositiveDuration = timedelta(seconds=5)
     pipelining: Grouping = Grouping.AUTO
     timeouts: Timeouts = Timeouts()
-
-    @field_validator("host")
-    @classmethod
-    def _check_host(cls, host: str) -> str:
-        if not _is_address(host) and _RELAY.fullmatch(host) is None:
-            raise ValueError("expected a host name or an IP address")
-        return host
 
     @field_validator("sender")
     @classmethod
@@ -134,30 +162,25 @@ class SmtpSettings(SettingsModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self.tls is Tls.NONE and not self.loopback:
-            raise ValueError("tls: none is for loopback hosts only; write starttls or implicit")
-        if (self.username is None) != (self.password is None):
-            raise ValueError("username and password belong together; give both or neither")
-        if self.timeouts.data_end < DATA_END_MIN and not self.loopback:
+        places = [(relay.host.lower(), relay.dial_port) for relay in self.relays]
+        if len(set(places)) < len(places):
+            raise ValueError("fallbacks: a relay is named twice; name each host and port once")
+        near = all(relay.loopback for relay in self.relays)
+        if self.timeouts.data_end < DATA_END_MIN and not near:
             raise ValueError("timeouts.data_end: expected 10m or more (RFC 5321 section 4.5.3.2.6)")
         if self.unsubscribe_mailto is not None and self.unsubscribe_url is None:
-            raise ValueError("unsubscribe_mailto: goes with unsubscribe_url (RFC 8058); give it too")
+            raise ValueError(
+                "unsubscribe_mailto: goes with unsubscribe_url (RFC 8058); give it too"
+            )
         if self.dkim is not None and not self.dkim.aligned(self.sender_domain):
             raise ValueError("dkim.domain: expected the sender's domain, or one above or below it")
         write_mailbox("From", self.sender_name, self.sender)
         return self
 
     @property
-    def loopback(self) -> bool:
-        """Whether the relay is this very machine."""
-        return self.host == "localhost" or (
-            _is_address(self.host) and ip_address(self.host).is_loopback
-        )
-
-    @property
-    def dial_port(self) -> int:
-        """The port as given, or the usual one for the kind of TLS."""
-        return self.port or PORTS[self.tls]
+    def relays(self) -> tuple[Relay, ...]:
+        """All relays, the preferred one first."""
+        return (self, *self.fallbacks)
 
     @property
     def sender_domain(self) -> str:

@@ -116,7 +116,7 @@ async def test_without_starttls_nothing_is_said_in_clear(tls: TlsContexts) -> No
         scripts=[[*GREETED, {"serve_until_quit": {"forbid": ["AUTH", "MAIL"]}}]]
     ) as peer:
         settings = settings_for(peer, tls="starttls", ca_file=str(tls.certificate), **LOGIN)
-        evidence = await refused(SmtpChannel(settings, tls.client))
+        evidence = await refused(SmtpChannel(settings, [tls.client]))
     assert evidence == Evidence(
         stage="tls", handed_over=False, answered=False, fault="starttls-missing"
     )
@@ -137,7 +137,7 @@ async def test_what_was_said_before_tls_counts_for_nothing(tls: TlsContexts) -> 
     steps = [*STARTTLS_OFFERED, {"send": injected}, {"start_tls": "now"}, *GREETED[1:], *NEXT, *BYE]
     async with ScriptedPeer(scripts=[steps], tls_context=tls.server) as peer:
         settings = settings_for(peer, tls="starttls", ca_file=str(tls.certificate))
-        channel = SmtpChannel(settings, tls.client)
+        channel = SmtpChannel(settings, [tls.client])
         evidence = await hand_over(channel, envelope())
         await channel.aclose()
     # Believing the injected SIZE would have ended it before MAIL.
@@ -163,7 +163,7 @@ async def test_a_handshake_that_never_ends_is_cut(tls: TlsContexts) -> None:
     patience = PROMPT | {"greeting": "200ms"}
     async with ScriptedPeer(scripts=[[HUSH]]) as peer:
         settings = settings_for(peer, tls="implicit", timeouts=patience)
-        evidence = await refused(SmtpChannel(settings, tls.client))
+        evidence = await refused(SmtpChannel(settings, [tls.client]))
     assert (evidence.answered, evidence.fault) == (False, "timeout")
     assert judge(evidence).scope is Scope.CHANNEL
 
@@ -178,7 +178,7 @@ async def test_a_session_that_says_more_than_it_was_asked_is_not_taken_over() ->
 async def test_starttls_refused_is_literal_evidence(tls: TlsContexts) -> None:
     refusal = {"send": "454 4.7.0 TLS not available\r\n"}
     async with ScriptedPeer(scripts=[[*STARTTLS_OFFERED, refusal, HUSH]]) as peer:
-        evidence = await refused(SmtpChannel(settings_for(peer, tls="starttls"), tls.client))
+        evidence = await refused(SmtpChannel(settings_for(peer, tls="starttls"), [tls.client]))
     assert (evidence.stage, evidence.literal) == ("tls", b"454 4.7.0 TLS not available\r\n")
     assert judge(evidence).outcome is Outcome.TRANSIENT
 

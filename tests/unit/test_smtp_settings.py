@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from sendledger.plugin import Evidence, Receipts, Secret
+from sendledger.settings.describe import describe
 from sendledger_smtp import SmtpSettings, Tls, sendledger_channel, settings_model
 
 WRITTEN = {"host": "relay.sender.example", "sender": "reports@Sender.Example"}
@@ -67,6 +68,11 @@ def test_the_name_we_give_is_a_host_name_or_an_address_literal(name: str) -> Non
         ({"timeouts": {"data_end": "1m"}}, "10m or more"),
         ({"sessions_max": "0"}, "greater than or equal to 1"),
         ({"hosst": "x"}, "Extra inputs"),
+        ({"fallbacks": [{"host": "b.example", "tls": "none"}]}, "loopback hosts only"),
+        ({"fallbacks": [{"host": "b.example", "username": "u"}]}, "belong together"),
+        ({"fallbacks": [{"host": "b.example", "sender": "a@b.example"}]}, "Extra inputs"),
+        ({"fallbacks": [{"host": "Relay.sender.example"}]}, "named twice"),
+        ({"fallbacks": [{"host": f"r{n}.example"} for n in range(9)]}, "at most 8 items"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], sentence: str) -> None:
@@ -74,6 +80,34 @@ def test_what_cannot_work_is_refused(changes: dict[str, Any], sentence: str) -> 
         read(**changes)
     assert sentence in str(caught.value)
     assert "plain text" not in str(caught.value)
+
+
+def test_relays_are_tried_in_the_order_given_each_with_what_is_its_own() -> None:
+    settings = read(
+        username="u",
+        password=Secret("hunter2"),
+        fallbacks=[
+            {"host": "relay.sender.example", "port": "2525"},
+            {"host": "other.example", "tls": "implicit", "username": "v", "password": Secret("x")},
+        ],
+    )
+    found = [(relay.host, relay.dial_port, relay.username) for relay in settings.relays]
+    assert found == [
+        ("relay.sender.example", 587, "u"),
+        ("relay.sender.example", 2525, None),
+        ("other.example", 465, "v"),
+    ]
+    assert "hunter2" not in repr(settings)
+    rows = {row.path: row.value for row in describe(settings)}
+    assert (rows["host"], rows["fallbacks.1.host"]) == ("relay.sender.example", "other.example")
+    assert rows["password"] == rows["fallbacks.1.password"] == "***"
+
+
+def test_a_fallback_elsewhere_keeps_the_patience_that_the_standard_asks_for() -> None:
+    near = {"host": "localhost", "tls": "none", "timeouts": {"data_end": "1s"}}
+    assert read(**near).timeouts.data_end == timedelta(seconds=1)
+    with pytest.raises(ValidationError, match="10m or more"):
+        read(**near, fallbacks=[{"host": "relay.sender.example"}])
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1"])
@@ -114,3 +148,6 @@ def test_certificates_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None
     missing.write_text("not a certificate")
     with pytest.raises(ValueError, match="no readable certificates"):
         sendledger_channel("email", read(ca_file=str(missing)))
+    other = {"host": "other.example", "ca_file": str(missing)}
+    with pytest.raises(ValueError, match=r"channels\.email\.settings\.fallbacks\.0\.ca_file"):
+        sendledger_channel("email", read(fallbacks=[other]))

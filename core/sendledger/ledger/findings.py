@@ -122,12 +122,19 @@ def _found(
         spent=not (refused and meaning.scope.ours),
         opt_out=refused and meaning.opt_out,
         suppress=meaning.suppress if refused else Suppress.NONE,
-        stage=evidence.stage if evidence.fault is None else f"{evidence.stage}/{evidence.fault}",
+        stage=_place(evidence),
         reply_code=evidence.reply_code,
         enhanced_code=evidence.enhanced_code,
         provider_reference=evidence.provider_reference,
         literal=evidence.literal,
     )
+
+
+def _place(evidence: Evidence) -> str:
+    """Return the stage, how it broke, and the relay or route that a channel with several names."""
+    place = evidence.stage if evidence.fault is None else f"{evidence.stage}/{evidence.fault}"
+    relay = evidence.facts.get("relay") if evidence.facts else None
+    return place if relay is None else f"{place}/{relay}"
 
 
 def storable(finding: Finding) -> Finding:

@@ -73,6 +73,9 @@ def _describe(
         case RawBlock():
             if (typed := blocks.get(str(value.where[1]))) is not None:
                 yield from _describe_model(typed, path, blocks, given=True)
+        case tuple() if any(isinstance(item, BaseModel) for item in value):
+            for number, item in enumerate(value):
+                yield from _describe(item, f"{path}.{number}", blocks, given=given)
         case dict() if value:
             for key, item in value.items():
                 yield from _describe(item, f"{path}.{key}", blocks, given=given)
