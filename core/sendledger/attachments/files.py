@@ -32,10 +32,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """What a file is: its SHA-256 in hex and its size."""
+    """What a file is: its SHA-256 in hex, and its size unless nobody has weighed it."""
 
     sha256: str
-    size_bytes: int
+    size_bytes: int | None
 
 
 class Files:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from sendledger.attachments import Files
+from sendledger.bootstrap import Plan
 from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
+from sendledger.journal.attaching import Attaching, NothingAttached, open_attaching
 from sendledger.journal.batch import BatchFault, batch_of
 from sendledger.journal.conflicts import PlanConflict
 from sendledger.journal.intake import Intake, open_intake
@@ -32,8 +35,19 @@ def placed(batch: BatchFile) -> Iterator[None]:
         raise UsageFault(f"{batch.file}: {conflict}") from None
 
 
-def read_columns(batch: BatchFile, intake: Intake, *, nested: bool) -> Columns:
+def read_attaching(batch: BatchFile, plan: Plan) -> Attaching | NothingAttached:
+    """Return how the rows of *batch* come by their files. Raises ``SettingsError``."""
+    with placed(batch):
+        return open_attaching(batch_of(batch.settings), plan.host, Files(plan.settings.attachments))
+
+
+def read_columns(
+    batch: BatchFile, intake: Intake, *, nested: bool, beside: frozenset[str] = frozenset()
+) -> Columns:
     """Return which column holds what; a *nested* one may hold lists and mappings.
+
+    The names *beside* those of the content are read as well; one that ``variables`` does not map is a
+    column itself.
 
     Raises ``SettingsError`` when the content needs what no column can hold.
     """
@@ -45,7 +59,7 @@ def read_columns(batch: BatchFile, intake: Intake, *, nested: bool) -> Columns:
     return Columns(
         recipient_id=columns.id,
         destination=columns.destination,
-        variables=_variables(batch, intake, optional),
+        variables={**{name: name for name in beside}, **_variables(batch, intake, optional)},
         optional=optional,
     )
 

@@ -60,7 +60,8 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
         if len(found) > 1:
             raise UsageFault(f"several intent keys begin with {prefix}: give more digits")
         intent_id = found[0].intent_id
-        recipient = await views.load_recipient(connection, intent_id)
+        whose = await views.load_recipient(connection, intent_id)
+        recipient = whose and whose[:2]
         literals = await views.load_literals(connection, intent_id)
         port = desk.host.channels.get(found[0].channel)
         return Story(
@@ -71,6 +72,7 @@ async def _read(config: Path, prefix: str, *, who: bool) -> Story:
             ),
             literals=literals if who else discreet(literals, recipient),
             who=recipient if who else None,
+            places=whose.attachment_places if who and whose else None,
             now=(await desk.database.server()).now,
             units=(port and port.capabilities.units) or "units",
         )

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sendledger.bootstrap import key_ring, open_desk, read_plan
-from sendledger.cli.batch import placed, read_columns, read_intake
+from sendledger.cli.batch import placed, read_attaching, read_columns, read_intake
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.preview import write_preview
 from sendledger.cli.progress import watched
@@ -89,9 +89,11 @@ async def _plan(
 ) -> PlanResult:
     async with open_desk(config) as desk:
         intake = read_intake(batch, desk.host, desk.keys)
-        columns = read_columns(batch, intake, nested=recipients.nested)
+        attaching = read_attaching(batch, desk.plan)
+        columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
         watching = watched(
-            recipients.entries(columns),
+            attaching.attached(recipients.entries(columns)),
+            slow=bool(batch.settings.attachments),
             total_bytes=recipients.lines.size_bytes,
             bytes_read=lambda: recipients.lines.bytes_read,
         )
@@ -126,9 +128,11 @@ async def _preview(
     """Write the preview, say what it holds, and return how many rows were rejected."""
     described = read_plan(config)
     intake = read_intake(batch, described.host, key_ring(described.settings))
-    columns = read_columns(batch, intake, nested=recipients.nested)
+    attaching = read_attaching(batch, described)
+    columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
     entries = recipients.entries(columns)
-    seen = await write_preview(intake, entries, folder, messages_max=messages_max)
+    with placed(batch):
+        seen = await write_preview(intake, attaching, entries, folder, messages_max=messages_max)
     names = columns.names()
     for reject in seen.rejects:
         place = f"line {reject.line} {names.get(reject.field, '')}".rstrip()

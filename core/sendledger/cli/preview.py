@@ -11,7 +11,8 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from sendledger.cli.errors import UsageFault
-from sendledger.journal.batch import Entry, Reject, Row
+from sendledger.journal.attaching import Attaching, NothingAttached
+from sendledger.journal.batch import Entry, Reject
 from sendledger.journal.intake import Intake
 
 _OURS = re.compile(r"line-[0-9]{6,}\.(?:eml|html|raw)")
@@ -26,7 +27,12 @@ class Preview:
 
 
 async def write_preview(
-    intake: Intake, entries: AsyncIterator[Entry], folder: Path, *, messages_max: int
+    intake: Intake,
+    attaching: Attaching | NothingAttached,
+    entries: AsyncIterator[Entry],
+    folder: Path,
+    *,
+    messages_max: int,
 ) -> Preview:
     """Write the first messages into *folder*, one file each and one more for a part in HTML.
 
@@ -35,8 +41,8 @@ async def write_preview(
     seen = Preview()
     try:
         _prepare(folder)
-        async for entry in entries:
-            found = intake.message(entry) if isinstance(entry, Row) else entry
+        async for entry in attaching.attached(entries):
+            found = await _message(intake, attaching, entry)
             if isinstance(found, Reject):
                 seen.rejects.append(found)
                 continue
@@ -50,6 +56,15 @@ async def write_preview(
             f"{folder}: the preview cannot be written ({reason}); choose another with --preview-dir"
         ) from None
     return seen
+
+
+async def _message(
+    intake: Intake, attaching: Attaching | NothingAttached, entry: Entry
+) -> bytes | Reject:
+    if isinstance(entry, Reject):
+        return entry
+    contents = await attaching.contents(entry)
+    return contents if isinstance(contents, Reject) else intake.message(entry, contents)
 
 
 def _prepare(folder: Path) -> None:

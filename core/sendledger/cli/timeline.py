@@ -31,6 +31,7 @@ class Story:
     literals: Mapping[int, bytes] = field(repr=False)
     who: tuple[str, str] | None = field(repr=False)
     now: datetime
+    places: Sequence[Mapping[str, Any]] | None = field(repr=False, default=None)
     units: str = "units"
 
 
@@ -61,10 +62,29 @@ def show(console: Console, story: Story) -> None:
     console.print(f"  content template {intent.template_revision.hex()[:12]}")
     if story.who is not None:
         console.print(f"  recipient {escape(story.who[0])}, {escape(story.who[1])}")
+    for line in _attached(story):
+        console.print(f"  {escape(line)}")
     console.print(_standing(story))
     console.print()
     console.print(_steps_table(story))
     console.print()
+
+
+def _attached(story: Story) -> Iterator[str]:
+    for attachment in attachments(story):
+        name = f"{attachment['name']}, " if "name" in attachment else ""
+        size = "size unknown" if attachment["bytes"] is None else f"{attachment['bytes']} bytes"
+        yield f"attachment {name}{attachment['media_type']}, {size}, sha256 {attachment['sha256']}"
+
+
+def attachments(story: Story) -> list[dict[str, Any]]:
+    """Return what goes along: digest, type and size, and the name where a person asked who it is for."""
+    facts = story.intent.attachments or []
+    if story.places is None:
+        return [dict(fact) for fact in facts]
+    return [
+        {**fact, "name": place["name"]} for fact, place in zip(facts, story.places, strict=True)
+    ]
 
 
 def _standing(story: Story) -> str:
@@ -195,6 +215,7 @@ def document(story: Story) -> dict[str, Any]:
             "by": intent.authorized_by,
             "at": iso(intent.authorized_at),
         },
+        "attachments": attachments(story),
         "planned_at": iso(intent.planned_at),
         "eligible_at": iso(intent.eligible_at),
         "not_after": iso(intent.not_after),

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from sendledger.attachments import Reference
 from sendledger.ledger.words import Lane
 from sendledger.settings.batch import BatchSettings, label_text
 
 RECIPIENT = "recipients.id"
 DESTINATION = "recipients.destination"
 VARIABLE = "variables."
-"""Fields that a reject names; the last is followed by the variable."""
+ATTACHMENTS = "attachments"
+"""Fields that a reject names; ``VARIABLE`` is followed by the variable."""
 
 
 class BatchFault(Exception):  # noqa: N818 - a fault is the word for it
@@ -41,6 +43,20 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentSource:
+    """A file that goes with each message of a batch.
+
+    ``url``, ``name`` and ``sha256`` are templates over a recipient's variables. Without ``sha256`` the
+    file is read when it is planned, to know its digest.
+    """
+
+    url: str
+    name: str
+    media_type: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One report on one channel: its content, and on whose authority it goes to anybody.
 
@@ -59,6 +75,7 @@ class Batch:
     lane: Lane = Lane.BULK
     not_before: datetime | None = None
     not_after: datetime | None = None
+    attachments: tuple[AttachmentSource, ...] = ()
 
 
 class Row(NamedTuple):
@@ -71,6 +88,7 @@ class Row(NamedTuple):
     recipient_id: str
     destination: str
     variables: Mapping[str, Any]
+    attachments: tuple[Reference, ...] = ()
 
     def __repr__(self) -> str:
         return f"Row(line={self.line})"
@@ -106,6 +124,7 @@ def batch_of(settings: BatchSettings) -> Batch:
         lane=Lane[settings.lane.upper()],
         not_before=settings.not_before,
         not_after=settings.not_after,
+        attachments=tuple(AttachmentSource(**one.model_dump()) for one in settings.attachments),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sendledger.journal.batch import DESTINATION, VARIABLE, Batch
+from sendledger.journal.batch import ATTACHMENTS, DESTINATION, VARIABLE, Batch
 from sendledger.store.planning import NewBatch, NewIntent, PlannedRow
 
 LINES_MAX = 20
@@ -21,6 +21,8 @@ _HEADER = {
     "authorized_at": "authorization.at",
 }
 _ABSENT = object()
+
+Items = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ def intent_conflicts(stored: PlannedRow, given: NewIntent, batch: Batch) -> Iter
         yield DESTINATION
     if stored.content_digest != given.content_digest:
         yield from _variable_conflicts(stored.variables, given)
+        yield from _attachment_conflicts(stored.attachments, stored.attachment_places, given)
     not_before = None if stored.eligible_at == stored.planned_at else stored.eligible_at
     if not_before != batch.not_before:
         yield "not_before"
@@ -123,6 +126,8 @@ def repeat_conflicts(first: NewIntent, second: NewIntent) -> Iterator[str]:
         yield DESTINATION
     if first.content_digest != second.content_digest:
         yield from _variable_conflicts(json.loads(first.variables), second)
+        facts, places = _attached(first)
+        yield from _attachment_conflicts(facts, places, second)
 
 
 def _variable_conflicts(stored: Mapping[str, Any] | None, given: NewIntent) -> Iterator[str]:
@@ -130,3 +135,25 @@ def _variable_conflicts(stored: Mapping[str, Any] | None, given: NewIntent) -> I
         yield VARIABLE.rstrip(".")  # erased: which of them it was can no longer be told
     else:
         yield from mapping_conflicts(VARIABLE, stored, json.loads(given.variables))
+
+
+def _attachment_conflicts(
+    facts: Items | None, places: Items | None, given: NewIntent
+) -> Iterator[str]:
+    """Yield the field when another file goes along, or the same under another name; it may have moved."""
+    given_facts, given_places = _attached(given)
+    renamed = places is not None and _names(places) != _names(given_places)
+    if renamed or _files(facts or ()) != _files(given_facts):
+        yield ATTACHMENTS
+
+
+def _attached(intent: NewIntent) -> tuple[Items, Items]:
+    return json.loads(intent.attachments or "[]"), json.loads(intent.attachment_places or "[]")
+
+
+def _files(facts: Items) -> list[tuple[str, str]]:
+    return [(fact["sha256"], fact["media_type"]) for fact in facts]
+
+
+def _names(places: Items) -> list[str]:
+    return [place["name"] for place in places]

@@ -6,9 +6,11 @@ Everything that the recipients of a batch share is worked out once; a recipient 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from sendledger.attachments import Reference, facts_text, identity_of, places_text
 from sendledger.content import CompiledContent, TemplateError, UnusableValue, load_content
 from sendledger.journal.batch import (
     DESTINATION,
@@ -30,6 +32,7 @@ from sendledger.ledger.identity import (
 )
 from sendledger.plugin import (
     Addressee,
+    Attachment,
     Content,
     ContentFault,
     Destination,
@@ -112,13 +115,14 @@ class Intake:
                 line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
             )
 
-    def message(self, row: Row) -> bytes | Reject:
+    def message(self, row: Row, attachments: tuple[Attachment, ...] = ()) -> bytes | Reject:
         """Return the message for *row* as it would go on the wire, but for its token and its date."""
         found = self.read(row)
         if isinstance(found, Reject):
             return found
         key = found.intent_key
-        return self._writer.write(_addressee(key, found.destination, self._values(row.variables)))
+        whom = _addressee(key, found.destination, self._values(row.variables))
+        return self._writer.write(replace(whom, attachments=attachments))
 
     def _intent(self, row: Row) -> NewIntent:
         recipient = _recipient(row.recipient_id)
@@ -131,12 +135,20 @@ class Intake:
             intent_key=key,
             recipient_fingerprint=self._recipient_prints.of(recipient),
             destination_fingerprint=self._destination_prints.of(destination.canonical),
-            content_digest=self._content_digests.of(text),
+            content_digest=self._content_digest(text, row.attachments),
             recipient_id=recipient,
             destination=destination.address,
             variables=text,
             domain_key=None if destination.domain is None else self._domain_key(destination.domain),
+            attachments=facts_text(row.attachments) if row.attachments else "",
+            attachment_places=places_text(row.attachments) if row.attachments else "",
         )
+
+    def _content_digest(self, text: str, attachments: tuple[Reference, ...]) -> bytes:
+        assert len(attachments) == len(self.batch.attachments), "the row was not attached"
+        if not attachments:
+            return self._content_digests.of(text)
+        return self._content_digests.of(text, identity_of(attachments))
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the content may look up, and nothing else of a person; a blank text is no value.

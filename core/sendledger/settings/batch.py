@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,12 @@ from sendledger.settings.validate import RawBlock, explain
 from sendledger.settings.yaml_text import Block, Items, Node, Text, at, read_text, read_yaml
 
 LABEL_MAX = 200
+ATTACHMENTS_MAX = 10
+
+_MEDIA_TYPE = re.compile(
+    r"(?!message/|multipart/)[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
+    r"(; charset=[a-z0-9-]{1,40})?"
+)
 
 
 def label_text(found: str) -> str:
@@ -37,6 +44,13 @@ def label_text(found: str) -> str:
     if len(clean) > LABEL_MAX:
         raise ValueError(f"expected at most {LABEL_MAX} characters")
     return clean
+
+
+def media_type_text(found: str) -> str:
+    """Return *found* if it is the type of one file. Raises ``ValueError``, which does not quote it."""
+    if not _MEDIA_TYPE.fullmatch(found):
+        raise ValueError("expected a media type in lower case, such as application/pdf")
+    return found
 
 
 def _instant(found: Any) -> datetime:
@@ -51,6 +65,9 @@ def _instant(found: Any) -> datetime:
 
 Label = Annotated[str, AfterValidator(label_text)]
 """One line of text, 1 to 200 characters, in NFC and without surrounding space."""
+
+MediaType = Annotated[str, AfterValidator(media_type_text)]
+"""The type of one file (RFC 6838), perhaps with its charset; none of messages or of several parts."""
 
 Instant = Annotated[
     datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})
@@ -71,6 +88,18 @@ class RecipientColumns(SettingsModel):
 
     id: Label
     destination: Label
+
+
+class AttachmentBlock(SettingsModel):
+    """A file that goes with each message. ``url``, ``name`` and ``sha256`` may hold ``{{column}}``.
+
+    Without ``sha256`` the file is read when it is planned, to know its digest.
+    """
+
+    url: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+    media_type: MediaType
+    sha256: str | None = None
 
 
 class ContentBlock(SettingsModel):
@@ -106,6 +135,7 @@ class BatchSettings(SettingsModel):
     recipients: RecipientColumns
     variables: dict[str, Label] | None = None
     content: ContentBlock
+    attachments: tuple[AttachmentBlock, ...] = Field(default=(), max_length=ATTACHMENTS_MAX)
 
     @model_validator(mode="after")
     def _window_open(self) -> Self:
