@@ -49,7 +49,7 @@ async def test_a_receipt_moves_the_delivery_and_leaves_the_inbox_with_its_litera
     await keep(rig, receipt_row(intent_id, "arrived", occurred_at=YESTERDAY))
     [row] = await waiting(rig)
     folded = await fold(rig)
-    assert (folded.taken, dict(folded.aside)) == (1, {})
+    assert (len(folded.taken), dict(folded.aside)) == (1, {})
     assert await rig.stands(intent_id) == ("delivered", None)
     assert await waiting(rig) == []
     seen = (await rig.observations(intent_id))[-1]
@@ -161,7 +161,7 @@ async def test_a_repeat_that_waits_is_kept_once_and_one_that_was_folded_changes_
     await fold(rig)
     before = await rig.folded(intent_id)
     folded = await bring(rig, receipt_row(intent_id, "arrived"))
-    assert (folded.taken, dict(folded.aside)) == (1, {})
+    assert (len(folded.taken), dict(folded.aside), folded.added) == (1, {}, set())
     assert await rig.folded(intent_id) == before
     assert await waiting(rig) == []
 
@@ -223,7 +223,7 @@ async def test_two_who_fold_at_once_fold_each_receipt_once(rig: Rig) -> None:
     await keep(rig, *(receipt_row(i, word) for i in ids for word in ("sent", "arrived")))
     rows = await waiting(rig)
     folded = await asyncio.gather(*(fold(rig, rows) for _ in range(4)))
-    assert sum(part.taken for part in folded) == len(rows)
+    assert sum(len(part.taken) for part in folded) == len(rows)
     assert {await rig.stands(i) for i in ids} == {("delivered", None)}
     assert await waiting(rig) == []
 

@@ -41,11 +41,20 @@ LOST = frozenset({Reason.NO_INTENT, Reason.NO_ATTEMPT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """What became of receipts: how many were taken, what they advanced, why the others were set aside."""
+    """What became of receipts, by inbox id: which were taken, what they advanced, why some were set aside."""
 
-    taken: int = 0
+    taken: frozenset[int] = frozenset()
     advances: Sequence[Advance] = ()
     aside: Mapping[int, Reason] = field(default_factory=dict)
+
+    @property
+    def added(self) -> set[tuple[int, str, str]]:
+        """Intent, source and identity of everything that is new in the ledger."""
+        return {
+            (done.locked.intent_id, str(finding.source), finding.identity)
+            for done in self.advances
+            for _, finding in done.added
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +134,7 @@ async def _fold(connection: Connection, recorder: Recorder, readings: Sequence[R
     await _set_aside(connection, aside)
     if ids:
         await inbox.drop_receipts(connection, sorted(ids))
-    return Folded(taken=len(taken), advances=advances, aside=aside)
+    return Folded(taken=frozenset(ids), advances=advances, aside=aside)
 
 
 async def _set_aside(connection: Connection, aside: Mapping[int, Reason]) -> None:
@@ -148,12 +157,12 @@ async def _refuse(database: Database, inbox_id: int) -> Folded:
             return Folded()
         await _set_aside(connection, aside)
         await inbox.drop_receipts(connection, [inbox_id])
-    return Folded(taken=1, aside=aside)
+    return Folded(taken=frozenset({inbox_id}), aside=aside)
 
 
 def _together(parts: Sequence[Folded]) -> Folded:
     return Folded(
-        taken=sum(part.taken for part in parts),
+        taken=frozenset().union(*(part.taken for part in parts)),
         advances=[step for part in parts for step in part.advances],
         aside={inbox_id: reason for part in parts for inbox_id, reason in part.aside.items()},
     )
