@@ -202,6 +202,7 @@ def test_a_table_is_read_with_every_condition_and_consequence() -> None:
                     "outcome": "transient",
                     "scope": "message",
                     "retry_floor": "1h",
+                    "attempts_max": "2",
                 }
             ]
         },
@@ -219,6 +220,7 @@ def test_a_table_is_read_with_every_condition_and_consequence() -> None:
         outcome=Outcome.TRANSIENT,
         scope=Scope.MESSAGE,
         retry_floor=timedelta(hours=1),
+        attempts_max=2,
     )
 
 
@@ -257,6 +259,15 @@ OK = {"id": "x.y", "codes": ["550"], "outcome": "permanent"}
         (
             {"rules": [OK | {"outcome": "transient", "retry_floor": "soon"}]},
             "rule x.y: retry_floor: ",
+        ),
+        ({"rules": [OK | {"attempts_max": "2"}]}, "rule x.y: attempts_max: only a transient"),
+        (
+            {"rules": [OK | {"outcome": "transient", "scope": "sender", "attempts_max": "2"}]},
+            "rule x.y: attempts_max: only a transient refusal that is spent",
+        ),
+        (
+            {"rules": [OK | {"outcome": "transient", "attempts_max": "0"}]},
+            "rule x.y: attempts_max: got '0'",
         ),
         ({"rules": [OK | {"opt_out": "yes"}]}, "rule x.y: opt_out: got 'yes'"),
         (

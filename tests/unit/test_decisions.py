@@ -62,6 +62,15 @@ def test_the_ceiling_is_one_more_than_the_delays() -> None:
     assert (last.ruling, last.rule) == (Ruling.EXHAUST, "policy.exhausted")
 
 
+def test_a_rule_may_bound_the_attempts_tighter_than_the_policy_and_never_wider() -> None:
+    def decided(spent: int, attempts_max: int) -> Ruling | None:
+        bound = replace(AT, attempts_max=attempts_max)
+        return after_refusal(refused(spent), deferred(attempts=spent, spent=spent), bound).ruling
+
+    assert [decided(spent, 2) for spent in (1, 2)] == [Ruling.RETRY, Ruling.EXHAUST]
+    assert [decided(spent, 9) for spent in (2, 3)] == [Ruling.RETRY, Ruling.EXHAUST]
+
+
 def test_a_fault_of_ours_spends_nothing_and_waits_for_a_probe() -> None:
     ours = refused(4, scope=Scope.CHANNEL)
     decision = after_refusal(ours, deferred(attempts=4, spent=3), AT)

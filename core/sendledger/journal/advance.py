@@ -54,11 +54,15 @@ Proposal = Callable[[Standing], Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One intent's part of a group. ``chance`` in [0, 1) is the jitter of a retry it may lead to."""
+    """One intent's part of a group. ``chance`` in [0, 1) is the jitter of a retry it may lead to.
+
+    ``floor`` and ``attempts_max`` are what the rule behind a refusal asks for.
+    """
 
     intent_id: int
     propose: Proposal
     floor: timedelta | None = None
+    attempts_max: int | None = None
     chance: float = 0.0
 
 
@@ -157,6 +161,7 @@ class _Step:
             chance=self.entry.chance,
             pause_scope=pause_scope(locked, refusal.scope or Scope.CHANNEL),
             floor=self.entry.floor,
+            attempts_max=self.entry.attempts_max,
             was_settled=was_settled,
         )
 

@@ -73,6 +73,7 @@ class Reading:
             intent_id=self.row.intent_id,
             propose=self._propose,
             floor=self.meaning.retry_floor,
+            attempts_max=self.meaning.attempts_max,
             chance=self.chance,
         )
 

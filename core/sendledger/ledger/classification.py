@@ -50,6 +50,7 @@ class Rule:
     faults: frozenset[str] | None = None
     facts: Mapping[str, frozenset[str]] = field(default_factory=lambda: NO_CONDITIONS)
     retry_floor: timedelta | None = None
+    attempts_max: int | None = None
     suppress: Suppress = Suppress.NONE
     opt_out: bool = False
 
@@ -74,6 +75,7 @@ class Rule:
             outcome=self.outcome,
             scope=self.scope,
             retry_floor=self.retry_floor,
+            attempts_max=self.attempts_max,
             suppress=self.suppress,
             opt_out=self.opt_out,
         )

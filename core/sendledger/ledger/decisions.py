@@ -20,7 +20,8 @@ class Circumstances:
     """What a decision may look at besides the delivery; ``now`` is the database's clock.
 
     ``pause_scope`` is the scope key that a configuration fault of this refusal pauses.
-    ``floor`` is the least wait that the rule behind the refusal asks for. ``was_settled`` tells that
+    ``floor`` is the least wait that the rule behind the refusal asks for, ``attempts_max`` its own bound on
+    spent attempts, where that is tighter than the policy's. ``was_settled`` tells that
     nothing was awaited any more when the refusal came: then a person is asked instead of a retry.
     """
 
@@ -31,7 +32,14 @@ class Circumstances:
     chance: float
     pause_scope: str = ""
     floor: timedelta | None = None
+    attempts_max: int | None = None
     was_settled: bool = False
+
+    @property
+    def ceiling(self) -> int:
+        """How many attempts may be spent."""
+        most = self.policy.ceiling
+        return most if self.attempts_max is None else min(self.attempts_max, most)
 
 
 def decision_needed(delivery: Delivery) -> bool:
@@ -55,7 +63,7 @@ def after_refusal(refusal: Finding, delivery: Delivery, at: Circumstances) -> Fi
     if n >= at.policy.attempts_hard_max:
         rule = "policy.attempts-hard-max"
         return hold(rule, identity=held, cause=rule, now=at.now)
-    if refusal.spent and delivery.spent >= at.policy.ceiling:
+    if refusal.spent and delivery.spent >= at.ceiling:
         return _ruled(Ruling.EXHAUST, "policy.exhausted", f"exhaust/{n}")
     due = _next_attempt(refusal, delivery, at)
     if past_deadline(due, at):

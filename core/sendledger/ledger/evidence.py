@@ -39,7 +39,8 @@ class Evidence:
 class Classification:
     """What evidence means, by which rule.
 
-    ``retry_floor`` is the earliest next attempt; ``suppress`` names whom a permanent refusal stops;
+    ``retry_floor`` is the earliest next attempt, and ``attempts_max`` how many may be spent in all where
+    this was met: fewer than the policy admits. ``suppress`` names whom a permanent refusal stops;
     ``opt_out`` marks the recipient's own refusal (status suppressed instead of failed).
     """
 
@@ -47,6 +48,7 @@ class Classification:
     outcome: Outcome
     scope: Scope = Scope.RECIPIENT
     retry_floor: timedelta | None = None
+    attempts_max: int | None = None
     suppress: Suppress = Suppress.NONE
     opt_out: bool = False
 

@@ -13,7 +13,7 @@ from sendledger.ledger.durations import parse_duration
 from sendledger.ledger.words import Outcome, Scope, Suppress
 
 _CONDITIONS = frozenset({"stages", "codes", "enhanced", "text", "faults", "facts"})
-_VERDICT = frozenset({"outcome", "scope", "retry_floor", "suppress", "opt_out"})
+_VERDICT = frozenset({"outcome", "scope", "retry_floor", "attempts_max", "suppress", "opt_out"})
 _KEYS = _CONDITIONS | _VERDICT | {"id"}
 
 _ID = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
@@ -80,6 +80,7 @@ class _Entry:
             faults=self._set("faults"),
             facts=self._facts(),
             retry_floor=self._read("retry_floor", _duration),
+            attempts_max=self._read("attempts_max", _count),
             suppress=self._read("suppress", _word_of(Suppress)) or Suppress.NONE,
             opt_out=self._read("opt_out", _yes) or False,
         )
@@ -93,6 +94,10 @@ class _Entry:
             raise self._wrong("opt_out", "only a permanent refusal of the recipient is an opt-out")
         if rule.retry_floor is not None and rule.outcome is not Outcome.TRANSIENT:
             raise self._wrong("retry_floor", "only a transient outcome is retried")
+        if rule.attempts_max is not None and (
+            rule.outcome is not Outcome.TRANSIENT or rule.scope.ours
+        ):
+            raise self._wrong("attempts_max", "only a transient refusal that is spent counts")
         return rule
 
     def _facts(self) -> Mapping[str, frozenset[str]]:
@@ -163,6 +168,12 @@ def _expression(text: str) -> re.Pattern[bytes]:
 
 def _duration(text: str) -> timedelta:
     return parse_duration(text)
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]?", text):
+        raise ValueError(f"got {text!r}; write a number from 1 to 99")
+    return int(text)
 
 
 def _yes(text: str) -> bool:

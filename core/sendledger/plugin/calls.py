@@ -213,6 +213,7 @@ CLASSIFICATION_FIELDS = _Fields(
     outcome=Outcome,
     scope=Scope,
     retry_floor=(timedelta, NoneType),
+    attempts_max=(int, NoneType),
     suppress=Suppress,
     opt_out=bool,
 )

@@ -198,6 +198,7 @@ class Handoffs:
             intent_id=row.intent_id,
             propose=lambda _: [finding],
             floor=longest(evidence.retry_after, meaning.retry_floor),
+            attempts_max=meaning.attempts_max,
             chance=self._shop.chance(),
         )
         seq = row.seq + 1 if clean else 0
