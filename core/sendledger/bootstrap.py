@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
+from sendledger.attachments import Cache, Files
 from sendledger.content import load_content
 from sendledger.journal.record import Recorder
 from sendledger.keys import KeyRing
@@ -24,6 +25,7 @@ from sendledger.ledger.rule_table import parse_rules
 from sendledger.plugin.channel import Content
 from sendledger.plugin.host import PluginHost
 from sendledger.postgres import Embedded
+from sendledger.settings.attachments import AttachmentSettings
 from sendledger.settings.describe import describe
 from sendledger.settings.load import load
 from sendledger.settings.model import Settings
@@ -277,11 +279,17 @@ def workshop(desk: Desk, *, channels: Sequence[str] = ()) -> Workshop:
             stop_grace=worker.stop_grace,
         ),
         compile_content=compiler(plan.host),
+        attachments=attachment_cache(plan.settings.attachments),
         token_keys=dict(desk.keys.token_keys),
         token_key_id=desk.keys.token_key_id,
         new_token=uuid4,
         chance=chance,
     )
+
+
+def attachment_cache(limits: AttachmentSettings) -> Cache:
+    """Return where a worker has the files of its messages from."""
+    return Cache(Files(limits), max_bytes=limits.cache_bytes)
 
 
 def compiler(host: PluginHost) -> Compile:

@@ -12,9 +12,11 @@ import pytest
 
 import ledger_rig
 from ledger_rig import LEASE, LONG_AGO, Rig
+from sendledger.bootstrap import attachment_cache
 from sendledger.ledger.words import Lane
 from sendledger.plugin.channel import Content
 from sendledger.plugin.host import PluginHost
+from sendledger.settings.attachments import AttachmentSettings
 from sendledger.store import deliveries
 from sendledger.store.deliveries import Claimed
 from sendledger.store.planning import ContentRow
@@ -42,6 +44,7 @@ def claiming_of(rig: Rig) -> Claiming:
         channels=(),
         rhythm=Rhythm(lease=LEASE, sweep=LEASE, poll=LEASE, claim_max=10, stop_grace=LEASE),
         compile_content=compile_nothing,
+        attachments=attachment_cache(AttachmentSettings()),
         token_keys={},
         token_key_id=1,
         new_token=uuid4,

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
+from sendledger.attachments import Cache
 from sendledger.journal.record import Recorder
 from sendledger.ledger.limits import Limits
 from sendledger.ledger.policy import Policy
@@ -72,6 +73,7 @@ class Workshop:
     channels: tuple[ChannelWork, ...]
     rhythm: Rhythm
     compile_content: Compile
+    attachments: Cache
     token_keys: Mapping[int, bytes]
     token_key_id: int
     new_token: Callable[[], UUID]

@@ -244,6 +244,8 @@ class Dispatch:
         if returned.evidence is not None:
             await self._no_session(ready, returned.evidence)
             return self._closing.not_before(ready.claimed)
+        if returned.again_at is not None:
+            return returned.again_at
         if returned.answer is Answer.DOMAIN_FULL:
             return self._line.again_at(ready.claimed)
         return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 
+from sendledger.attachments.faults import AWAY
 from sendledger.journal.advance import Entry
 from sendledger.ledger import decisions, tokens
 from sendledger.ledger.evidence import Classification, Evidence
@@ -16,20 +18,23 @@ from sendledger.ledger.findings import Finding, result_of
 from sendledger.ledger.words import Outcome, Scope, Status
 from sendledger.plugin.channel import (
     Addressee,
+    Attachment,
     ContentFault,
     Envelope,
     Observed,
     Session,
     SessionRefused,
+    Wait,
 )
 from sendledger.plugin.port import ChannelPort
 from sendledger.store.attempts import Opening
 from sendledger.store.deliveries import Claimed
 from sendledger.work.context import Workshop
+from sendledger.work.enclosing import AttachmentsAway, Enclosures
 from sendledger.work.opening import Answer, Openings
 from sendledger.work.progress import Progress
-from sendledger.work.proposals import when_waiting
-from sendledger.work.ready import Ready
+from sendledger.work.proposals import unless_told, when_waiting
+from sendledger.work.ready import Ready, finding_of
 from sendledger.work.recording import Recording
 from sendledger.work.telling import observed
 
@@ -43,11 +48,13 @@ NOT_BEGUN_MEANS = Classification(
 class Returned:
     """The row goes back to the queue: nothing was opened.
 
-    ``evidence`` says why no session was had, ``answer`` why there was no opening.
+    ``evidence`` says why no session was had, ``answer`` why there was no opening, ``again_at`` when
+    it may come again.
     """
 
     evidence: Evidence | None = None
     answer: Answer | None = None
+    again_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +78,8 @@ class Handoffs:
         progress: Progress,
     ) -> None:
         self._shop, self._port = shop, port
+        policy = shop.recorder.policies[port.name]
+        self._enclosures = Enclosures(shop.attachments, policy, port.capabilities)
         self._openings, self._recording, self._progress = openings, recording, progress
         self._meter = progress.meters.channel(port.name)
         self._limits: set[asyncio.Timeout] = set()
@@ -85,8 +94,42 @@ class Handoffs:
 
     async def hand_over(self, ready: Ready) -> Returned | Recorded:
         """Take one row all the way; returns once what happened is committed."""
+        if ready.claimed.attachments is None:
+            return await self._hand_over(ready, ())
+        return await self._hand_over_enclosed(ready)
+
+    async def _hand_over_enclosed(self, ready: Ready) -> Returned | Recorded:
+        """Hand over a row with files, which are fetched before anything else and held until the end."""
+        async with AsyncExitStack() as lent:
+            try:
+                async with self._patience(None):
+                    files = await lent.enter_async_context(self._enclosures.lend(ready.claimed))
+            except ContentFault as fault:
+                await self._fault(ready, fault)
+                return Recorded()
+            except AttachmentsAway as away:
+                return await self._put_off(ready, away)
+            except TimeoutError:
+                return Returned()
+            return await self._hand_over(ready, files)
+
+    async def _put_off(self, ready: Ready, away: AttachmentsAway) -> Returned:
+        """Let the row wait for its files. It is told once; later waits only move when it is claimed."""
+        row = ready.claimed
+        until = row.claimed_at + away.wait
+        finding = finding_of(Wait(until=until, rule=AWAY), row)
+        assert finding is not None
+        await self._recording.entries.add(
+            Entry(intent_id=row.intent_id, propose=unless_told(finding))
+        )
+        self._progress.rulings[finding.rule] += 1
+        return Returned(again_at=until)
+
+    async def _hand_over(
+        self, ready: Ready, attachments: tuple[Attachment, ...]
+    ) -> Returned | Recorded:
         try:
-            envelope = self._write(ready)
+            envelope = self._write(ready, attachments)
         except ContentFault as fault:
             await self._fault(ready, fault)
             return Recorded()
@@ -96,7 +139,7 @@ class Handoffs:
             return Returned(evidence=refused.evidence)
         return outcome if isinstance(outcome, Returned) else await self._record(ready, outcome)
 
-    def _write(self, ready: Ready) -> Envelope:
+    def _write(self, ready: Ready, attachments: tuple[Attachment, ...]) -> Envelope:
         row, shop = ready.claimed, self._shop
         assert row.destination is not None and row.variables is not None  # noqa: PT018
         token = tokens.mint(
@@ -108,6 +151,7 @@ class Handoffs:
             token=token,
             destination=row.destination,
             variables=row.variables,
+            attachments=attachments,
         )
         return Envelope(
             intent_key=addressee.intent_key,
@@ -116,6 +160,7 @@ class Handoffs:
             destination=row.destination,
             message=ready.writer.write(addressee),
             not_after=row.not_after,
+            callback_url=shop.callback_url(self._port, token),
         )
 
     async def _fault(self, ready: Ready, fault: ContentFault) -> None:

@@ -8,6 +8,7 @@ from sendledger.journal.advance import Proposal, Standing
 from sendledger.ledger import decisions
 from sendledger.ledger.findings import Finding, lost_in_lease
 from sendledger.ledger.policy import Policy
+from sendledger.ledger.rows import Observation
 from sendledger.ledger.words import Awaits, Status
 
 WAITING = frozenset({Awaits.DISPATCH, Awaits.RETRY})
@@ -18,6 +19,18 @@ def when_waiting(finding: Finding) -> Proposal:
 
     def propose(standing: Standing) -> Sequence[Finding]:
         return [finding] if standing.delivery.awaits in WAITING else []
+
+    return propose
+
+
+def unless_told(finding: Finding) -> Proposal:
+    """As :func:`when_waiting`, unless the last thing told of the row is this very rule."""
+    propose_waiting = when_waiting(finding)
+
+    def propose(standing: Standing) -> Sequence[Finding]:
+        last = standing.rows[-1] if standing.rows else None
+        told = isinstance(last, Observation) and last.rule == finding.rule
+        return [] if told else propose_waiting(standing)
 
     return propose
 
