@@ -16,6 +16,7 @@ from sendledger.journal.intake import Intake, open_intake
 from sendledger.keys import KeyRing
 from sendledger.plugin.host import PluginHost
 from sendledger.settings.batch import BatchFile
+from sendledger.settings.problems import SettingsError
 
 
 def read_intake(batch: BatchFile, host: PluginHost, keys: KeyRing) -> Intake:
@@ -30,7 +31,7 @@ def placed(batch: BatchFile) -> Iterator[None]:
     try:
         yield
     except BatchFault as fault:
-        raise batch.fault(fault.path, fault.sentence) from None
+        raise _told(batch, fault) from None
     except PlanConflict as conflict:
         raise UsageFault(f"{batch.file}: {conflict}") from None
 
@@ -49,18 +50,20 @@ def read_columns(
     The names *beside* those of the content are read as well; one that ``variables`` does not map is a
     column itself.
 
-    Raises ``SettingsError`` when the content needs what no column can hold.
+    Raises ``SettingsError`` or ``UsageFault`` when the content needs what no column holds or can hold.
     """
     if not nested:
         _refuse_paths(batch, intake)
     # Inside of a section a name may be one of the item's; without nesting there are no items.
     optional = intake.inner if nested else frozenset()
     columns = batch.settings.recipients
+    shown = _variables(batch, intake, optional)
     return Columns(
         recipient_id=columns.id,
         destination=columns.destination,
-        variables={**{name: name for name in beside}, **_variables(batch, intake, optional)},
+        variables={**{name: name for name in beside}, **shown},
         optional=optional,
+        uses={column: _use(batch, intake, name) for name, column in shown.items()},
     )
 
 
@@ -68,18 +71,35 @@ def _variables(batch: BatchFile, intake: Intake, optional: frozenset[str]) -> Ma
     mapped = batch.settings.variables
     if mapped is None:
         return {name: name for name in intake.names}
-    if missing := [name for name in intake.names if name not in {*mapped, *optional}]:
-        names = ", ".join(missing)
-        raise batch.fault(("variables",), f"the content uses {names}; name the column of each")
+    missing = [name for name in intake.names if name not in {*mapped, *optional}]
+    if missing:
+        sentence = (
+            "{{{{{}}}}} is supplied by no column; name its column in variables, or take it out"
+        )
+        faults = [intake.fault(name, sentence.format(name)) for name in missing]
+        raise UsageFault(*(str(_told(batch, fault)) for fault in faults))
     return mapped
 
 
 def _refuse_paths(batch: BatchFile, intake: Intake) -> None:
     """Refuse ``{{a.b}}``: it looks inside of a value, and a column of CSV holds plain text."""
     sample = dict.fromkeys(intake.names, "x")
-    for name, part in intake.content.parts.items():
+    for part in intake.content.parts.values():
         try:
             part.render(sample)
         except KeyError as error:
-            sentence = f"{{{{{error.args[0]}}}}} looks inside of a value, and a column of CSV holds text only"
-            raise batch.fault(("content", name), f"{sentence}; use a plain name, or JSON") from None
+            path = str(error.args[0])
+            sentence = (
+                f"{{{{{path}}}}} looks inside of a value, and a column of CSV holds text only"
+            )
+            fault = intake.fault(path.partition(".")[0], f"{sentence}; use a plain name, or JSON")
+            raise _told(batch, fault) from None
+
+
+def _use(batch: BatchFile, intake: Intake, name: str) -> str:
+    fault = intake.fault(name, "")
+    return f"{{{{{name}}}}} in {batch.place(fault.path, line=fault.line, column=fault.column)}"
+
+
+def _told(batch: BatchFile, fault: BatchFault) -> SettingsError:
+    return batch.fault(fault.path, fault.sentence, line=fault.line, column=fault.column)

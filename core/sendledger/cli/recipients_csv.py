@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from difflib import get_close_matches
 
 from sendledger.cli.columns import Columns
@@ -29,7 +29,7 @@ class CsvRecipients:
 
     def entries(self, columns: Columns) -> AsyncIterator[Entry]:
         """Yield a row or a reject for each record, blank lines left out. Raises :class:`UsageFault`."""
-        self._refuse_missing(columns.names().values())
+        self._refuse_missing(columns)
         return self._entries(columns)
 
     async def _entries(self, columns: Columns) -> AsyncIterator[Entry]:
@@ -61,8 +61,8 @@ class CsvRecipients:
                 )
                 raise self.lines.fault(1, sentence)
 
-    def _refuse_missing(self, columns: Iterable[str]) -> None:
-        for column in columns:
+    def _refuse_missing(self, columns: Columns) -> None:
+        for column in columns.names().values():
             if column in self.header:
                 continue
             if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t|"):
@@ -71,7 +71,8 @@ class CsvRecipients:
                 remedy = f'did you mean "{close[0]}"?'
             else:
                 remedy = "write it in the header, or name another column in the batch file"
-            raise self.lines.fault(1, f'found no column "{column}"; {remedy}')
+            use = f", which {columns.uses[column]} needs" if column in columns.uses else ""
+            raise self.lines.fault(1, f'found no column "{column}"{use}; {remedy}')
 
     def _held(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the records that are there, blank ones left out; for the end of the last it may wait."""

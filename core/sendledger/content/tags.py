@@ -46,7 +46,7 @@ def check_tags(source: str, *, part: str) -> None:
     """
     opened: list[Tag] = []
     end = 0
-    for tag in _find_tags(source):
+    for tag in find_tags(source):
         _refuse(_fault(tag, opened), source, tag.start, part)
         _follow(tag, opened)
         end = tag.end
@@ -59,18 +59,30 @@ def check_tags(source: str, *, part: str) -> None:
         )
 
 
-def _find_tags(source: str) -> Iterator[Tag]:
+def find_tags(source: str) -> Iterator[Tag]:
+    """Yield the tags of *source* in their order, whether they may be used or not."""
     end = 0
     while found := main.find_node(source, end, len(source), OPEN, CLOSE):
         kind, name, start, end = found
         yield Tag(kind=kind, name=name, start=start, end=end)
 
 
+def fault_at(source: str, start: int, sentence: str, *, part: str) -> TemplateError:
+    """Return an error about what begins at *start*."""
+    line = source.count("\n", 0, start) + 1
+    column = start - source.rfind("\n", 0, start)
+    return TemplateError(sentence, part=part, line=line, column=column)
+
+
+def first_use(source: str, name: str) -> int | None:
+    """Return where *source* first looks up the variable *name*, None where it never does."""
+    looked_up = (tag for tag in find_tags(source) if tag.kind is not nodes.Comment)
+    return next((tag.start for tag in looked_up if tag.name.partition(".")[0] == name), None)
+
+
 def _refuse(fault: str | None, source: str, start: int, part: str) -> None:
     if fault is not None:
-        line = source.count("\n", 0, start) + 1
-        column = start - source.rfind("\n", 0, start)
-        raise TemplateError(fault, part=part, line=line, column=column)
+        raise fault_at(source, start, fault, part=part)
 
 
 def _fault(tag: Tag, opened: list[Tag]) -> str | None:

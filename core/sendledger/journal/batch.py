@@ -25,12 +25,18 @@ class BatchFault(Exception):  # noqa: N818 - a fault is the word for it
     """The batch cannot be planned, whoever its recipients are.
 
     ``path`` are the keys to what is at fault, as in a batch file; ``sentence`` says why and what to do.
+    ``line`` and ``column`` count from 1 within the text there; both are 0 when all of it is meant.
     """
 
-    def __init__(self, path: tuple[str, ...], sentence: str) -> None:
-        super().__init__(f"{'.'.join(path)}: {sentence}")
+    def __init__(
+        self, path: tuple[str, ...], sentence: str, *, line: int = 0, column: int = 0
+    ) -> None:
+        place = f"line {line}, column {column} of the text: " if line else ""
+        super().__init__(f"{'.'.join(path)}: {place}{sentence}")
         self.path = path
         self.sentence = sentence
+        self.line = line
+        self.column = column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,8 @@ class Batch:
     """One report on one channel: its content, and on whose authority it goes to anybody.
 
     ``content_revision`` is the caller's own label: another text under the same label is a conflict,
-    never a second message. ``parts`` are template sources by name, ``settings`` the content's own.
+    never a second message. ``parts`` are template sources by name, ``settings`` the content's own. With
+    ``inline_css`` the style sheets of the HTML part are moved into its elements.
     Without ``not_before`` an intent is eligible at once, without ``not_after`` for good. Instants are aware.
     """
 
@@ -72,6 +79,7 @@ class Batch:
     authorization: Authorization
     parts: Mapping[str, str]
     settings: Mapping[str, str] = field(default_factory=dict)
+    inline_css: bool = False
     lane: Lane = Lane.BULK
     not_before: datetime | None = None
     not_after: datetime | None = None
@@ -121,6 +129,7 @@ def batch_of(settings: BatchSettings) -> Batch:
         authorization=Authorization(id=authorization.id, by=authorization.by, at=authorization.at),
         parts=settings.content.parts,
         settings=settings.content.settings,
+        inline_css=settings.content.inline_css,
         lane=Lane[settings.lane.upper()],
         not_before=settings.not_before,
         not_after=settings.not_after,

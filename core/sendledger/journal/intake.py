@@ -12,6 +12,8 @@ from typing import Any
 
 from sendledger.attachments import Reference, facts_text, identity_of, places_text
 from sendledger.content import CompiledContent, TemplateError, UnusableValue, load_content
+from sendledger.content.tags import fault_at, first_use
+from sendledger.content.typesetting import Typeset, typeset
 from sendledger.journal.batch import (
     DESTINATION,
     RECIPIENT,
@@ -30,6 +32,7 @@ from sendledger.ledger.identity import (
     Keyed,
     identity_text,
 )
+from sendledger.ledger.words import Lane
 from sendledger.plugin import (
     Addressee,
     Attachment,
@@ -66,12 +69,17 @@ class Intake:
         Raises :class:`BatchFault` for a label, an instant or content that can never be sent, and
         ``PluginFault``.
         """
-        self.batch = checked(batch)
-        self.content = _compile(batch, port)
+        typeset = _typeset(batch, port)
+        self.authored = typeset.authored
+        self.batch = checked(
+            replace(batch, parts=typeset.parts, settings=_settings(batch, port), inline_css=False)
+        )
+        self.content = _compile(self.batch, port)
         self.names = tuple(sorted(self.content.names))
         self.inner = self.content.names - self.content.variables
         self.template_revision = bytes.fromhex(self.content.revision_hex)
         self._port = port
+        self._written = batch.parts
         self._writer = _prepare(self.content, port)
         self._content_digests = Keyed(keys.intent_key_key, self.content.revision_hex)
         self._intent_keys = IntentKeys(
@@ -105,6 +113,14 @@ class Intake:
                 f"batch:{batch.report}/{batch.content_revision}/{channel}",
             ],
         )
+
+    def fault(self, name: str, sentence: str) -> BatchFault:
+        """Return a fault about the variable *name*, with the place where the content first uses it."""
+        for part, source in self._written.items():
+            if (start := first_use(source, name)) is not None:
+                error = fault_at(source, start, sentence, part=part)
+                return BatchFault(("content", part), sentence, line=error.line, column=error.column)
+        return BatchFault(("content",), sentence)
 
     def read(self, row: Row) -> NewIntent | Reject:
         """Return the intent of *row*, which the channel can write and address; never raises for a row."""
@@ -225,6 +241,25 @@ def open_intake(batch: Batch, host: PluginHost, keys: KeyRing) -> Intake:
     return Intake(batch, channel, keys)
 
 
+def _typeset(batch: Batch, port: ChannelPort) -> Typeset:
+    try:
+        return typeset(batch.parts, port.capabilities.parts, inline_css=batch.inline_css)
+    except TemplateError as error:
+        raise _of_template(error) from None
+
+
+def _settings(batch: Batch, port: ChannelPort) -> Mapping[str, str]:
+    """Return the content's own settings; whether it offers a way out is the lane's to say, if nobody does."""
+    if not port.capabilities.unsubscribe:
+        return batch.settings
+    return {"unsubscribe": "yes" if batch.lane is Lane.BULK else "no", **batch.settings}
+
+
+def _of_template(error: TemplateError) -> BatchFault:
+    path = ("content", error.part)
+    return BatchFault(path, error.sentence, line=error.line, column=error.column)
+
+
 def _compile(batch: Batch, port: ChannelPort) -> CompiledContent:
     capabilities = port.capabilities
     try:
@@ -235,13 +270,15 @@ def _compile(batch: Batch, port: ChannelPort) -> CompiledContent:
             required=capabilities.required_parts,
         )
     except TemplateError as error:
-        place = f"line {error.line}, column {error.column} of the text: " if error.line else ""
-        raise BatchFault(("content", error.part), place + error.sentence) from None
+        raise _of_template(error) from None
 
 
 def _prepare(content: CompiledContent, port: ChannelPort) -> Writer:
     compiled = Content(
-        revision=content.revision_hex, parts=content.parts, settings=content.settings
+        revision=content.revision_hex,
+        parts=content.parts,
+        settings=content.settings,
+        rehearsal=True,
     )
     try:
         return port.prepare(compiled)

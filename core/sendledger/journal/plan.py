@@ -188,6 +188,7 @@ class _Run:
             template_revision=self._intake.template_revision,
             parts=batch.parts,
             settings=batch.settings,
+            authored=self._intake.authored,
         )
         self._batch = await planning.keep_batch(self._connection, self._intake.header(content_id))
         return self._batch

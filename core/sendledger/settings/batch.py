@@ -27,7 +27,16 @@ from sendledger.settings.resolve import REFERENCES
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import SettingsModel
 from sendledger.settings.validate import RawBlock, explain
-from sendledger.settings.yaml_text import Block, Items, Node, Text, at, read_text, read_yaml
+from sendledger.settings.yaml_text import (
+    Block,
+    Items,
+    Node,
+    Origin,
+    Text,
+    at,
+    read_text,
+    read_yaml,
+)
 
 LABEL_MAX = 200
 ATTACHMENTS_MAX = 10
@@ -103,12 +112,16 @@ class AttachmentBlock(SettingsModel):
 
 
 class ContentBlock(SettingsModel):
-    """The sources of the parts by name, beside the content's own ``settings``."""
+    """The sources of the parts by name, beside the content's own ``settings``.
+
+    With ``inline_css`` the style sheets of the HTML part are moved into its elements.
+    """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, str] = Field(init=False)
 
     settings: dict[str, str] = Field(default={})
+    inline_css: bool = False
 
     @property
     def parts(self) -> Mapping[str, str]:
@@ -152,10 +165,30 @@ class BatchFile:
     file: Path
     node: Block
 
-    def fault(self, path: KeyPath, sentence: str) -> SettingsError:
-        """Return an error about what stands at *path*."""
-        line = at(self.node, path).line
-        return SettingsError([problem(path, line, sentence)], file=str(self.file))
+    def place(self, path: KeyPath, *, line: int, column: int) -> str:
+        """Return where *line* and *column* of the text at *path* stand, or where that text begins."""
+        node = at(self.node, path)
+        if not isinstance(node, Text) or node.origin is None:
+            return f"{self.file} line {node.line}"
+        line, column = node.origin.place(line, column)
+        return f"{node.origin.file or self.file} line {line}, column {column}"
+
+    def fault(
+        self, path: KeyPath, sentence: str, *, line: int = 0, column: int = 0
+    ) -> SettingsError:
+        """Return an error about what stands at *path*, or at *line* and *column* of the text there.
+
+        It is told with its place in the file that the text was written in.
+        """
+        node = at(self.node, path)
+        if not line:
+            return SettingsError([problem(path, node.line, sentence)], file=str(self.file))
+        if not isinstance(node, Text) or node.origin is None:
+            told = f"line {line}, column {column} of the text: {sentence}"
+            return SettingsError([problem(path, node.line, told)], file=str(self.file))
+        line, column = node.origin.place(line, column)
+        told = problem(path, line, sentence, column=column)
+        return SettingsError([told], file=str(node.origin.file or self.file))
 
 
 def load_batch(file: Path) -> BatchFile:
@@ -197,9 +230,10 @@ def _part(node: Node, path: KeyPath, folder: Path, problems: list[str]) -> Node:
             except SettingsError as error:
                 problems += [problem(path, node.line, f"{name}: {said}") for said in error.problems]
                 text = ""
-            return Text(value=_one_ended(text), line=node.line)
+            origin = Origin(line=1, column=1, file=folder / name)
+            return Text(value=_one_ended(text), line=node.line, origin=origin)
         case Text() if path != ("content", "settings"):
-            return Text(value=_one_ended(node.value), line=node.line)
+            return dataclasses.replace(node, value=_one_ended(node.value))
     return node
 
 

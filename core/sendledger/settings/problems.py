@@ -20,7 +20,8 @@ class SettingsError(Exception):
         self.file = file
 
 
-def problem(path: KeyPath, line: int, sentence: str) -> str:
-    """Return ``channels.email.slots (line 5): sentence``; the root has no path."""
+def problem(path: KeyPath, line: int, sentence: str, *, column: int = 0) -> str:
+    """Return ``channels.email.slots (line 5): sentence``; the root has no path, and 0 is no column."""
     where = ".".join(map(str, path))
-    return f"{where} (line {line}): {sentence}" if where else f"line {line}: {sentence}"
+    place = f"line {line}, column {column}" if column else f"line {line}"
+    return f"{where} ({place}): {sentence}" if where else f"{place}: {sentence}"

@@ -7,7 +7,7 @@ scalar is the text that was written; what it means is decided by the typed model
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,31 @@ SIZE_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the first character of a text stands, counted from 1; each of its lines begins in that column.
+
+    ``file`` is the one that was read, None for the file of the tree.
+    """
+
+    line: int
+    column: int
+    file: Path | None = None
+
+    def place(self, line: int, column: int) -> tuple[int, int]:
+        """Return where *line* and *column* of the text stand in the file."""
+        return self.line + line - 1, self.column + column - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A scalar as written; ``repr`` hides it, for it may be a secret in the wrong place."""
+    """A scalar as written; ``repr`` hides it, for it may be a secret in the wrong place.
+
+    ``origin`` is None where characters of the file are not those of the text: folded, or escaped.
+    """
 
     value: str
     line: int
+    origin: Origin | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"Text(line={self.line})"
@@ -189,7 +209,26 @@ def _convert(node: yaml.Node, path: KeyPath, line: int, problems: list[str]) -> 
                 problems.append(
                     problem(path, line, "has no value; write one, or remove it to use the default")
                 )
-            return Text(value=node.value, line=line)
+            return Text(value=node.value, line=line, origin=_origin(node))
+
+
+def _origin(node: yaml.Node) -> Origin | None:
+    start, end, style = node.start_mark, node.end_mark, getattr(node, "style", None)
+    if style == "|":
+        return _block_origin(start, node.value)
+    quotes = 0 if style is None else 1
+    if start.line != end.line or end.column - start.column != len(node.value) + 2 * quotes:
+        return None
+    return Origin(line=start.line + 1, column=start.column + 1 + quotes)
+
+
+def _block_origin(start: yaml.Mark, text: str) -> Origin | None:
+    """Return where a literal block begins: below its mark, indented as its first line with anything on it."""
+    below = (start.buffer or "")[start.pointer :].split("\n")[1:]
+    for raw, line in zip(below, text.split("\n"), strict=False):
+        if line:
+            return Origin(line=start.line + 2, column=len(raw.rstrip("\r\0")) - len(line) + 1)
+    return None
 
 
 def _is_plain(node: yaml.Node) -> bool:

@@ -174,12 +174,17 @@ async def keep_content(
     template_revision: bytes,
     parts: Mapping[str, str],
     settings: Mapping[str, str],
+    authored: Mapping[str, str] | None = None,
 ) -> int:
-    """Store a content revision unless it is there; returns its id."""
+    """Store a content revision unless it is there; returns its id.
+
+    *authored* is what was written in place of parts that were made of it.
+    """
     parameters = {
         "template_revision": template_revision,
         "parts": json.dumps(dict(parts)),
         "settings": json.dumps(dict(settings)),
+        "authored": json.dumps(dict(authored or {})),
     }
     found = await _fetch_one(connection, scalar_row, _ADD_CONTENT, parameters)
     if found is None:

@@ -33,7 +33,8 @@ CREATE TABLE sendledger.content (
     recorded_at timestamptz NOT NULL DEFAULT now(),
     template_revision bytea NOT NULL UNIQUE CHECK (octet_length(template_revision) = 32),
     parts json NOT NULL,
-    settings json NOT NULL
+    settings json NOT NULL,
+    authored json NOT NULL DEFAULT '{}' -- what was written in place of parts that were made of it
 );
 
 CREATE TABLE sendledger.batch (
