@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import cast
+from urllib.parse import urljoin
 
 from aiohttp.connector import Connection
 from twilio.rest import Client
 
 from sendledger_twilio.client import Answer, HttpClient
 from sendledger_twilio.settings import TwilioSettings
+
+PAGE_SIZE = 100
 
 # An empty mapping would make the SDK read the variables of the process instead.
 _NO_ENVIRONMENT = {"TWILIO": ""}
@@ -53,9 +56,15 @@ class Account:
         """Read one message."""
         return await self._request("GET", f"{self._url}/{sid}.json")
 
-    async def search(self, filters: dict[str, object]) -> Answer:
-        """Read the first page of the messages that *filters* let through."""
-        return await self._request("GET", f"{self._url}.json", params=filters)
+    async def search(self, destination: str, page: str | None = None) -> Answer:
+        """Read a page of the messages to *destination*, the newest first; *page* is what a page named next.
+
+        Not by day: a message that still waits in a queue has no day, and no such filter finds it.
+        """
+        if page is None:
+            asked: dict[str, object] = {"To": destination, "PageSize": str(PAGE_SIZE)}
+            return await self._request("GET", f"{self._url}.json", params=asked)
+        return await self._request("GET", urljoin(self._url, page))
 
     async def aclose(self) -> None:
         """Close every connection."""

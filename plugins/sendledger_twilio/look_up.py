@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from sendledger.plugin import Asked, Found, Receipt
@@ -23,13 +24,15 @@ from sendledger_twilio.client import Answer, Unanswered, Unreached
 from sendledger_twilio.settings import TwilioSettings
 from sendledger_twilio.typography import write_plainly
 
-PAGE_MAX = 1000
-"""The most that one page holds; nobody is sent more in a day or two."""
+PAGES_MAX = 10
+"""How far back is looked; nobody is sent a thousand messages while one is in doubt."""
 
 SKEW = timedelta(minutes=2)
 """How far Twilio's clock and ours may be apart; its instants are whole seconds."""
 
 NOT_FOUND = 404
+OURS = "/2010-04-01/"
+"""How the path of a further page begins; credentials go to no other place that an answer names."""
 
 
 class Failed(Exception):  # noqa: N818 - a state of affairs, not an error
@@ -38,6 +41,18 @@ class Failed(Exception):  # noqa: N818 - a state of affairs, not an error
     def __init__(self, word: str) -> None:
         super().__init__(word)
         self.word = word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A message of a list, as far as it can be recognised by."""
+
+    sid: str
+    created_at: datetime
+    destination: str | None = field(repr=False)
+    sender: str | None
+    service: str | None
+    text: str = field(repr=False)
 
 
 class LookUps:
@@ -84,37 +99,55 @@ class LookUps:
         ]
 
     async def _candidates(self, asked: Asked) -> list[str]:
-        # Twilio compares days of GMT, whatever else is written there.
-        since = (asked.opened_at - SKEW).date().isoformat()
-        filters: dict[str, object] = {
-            "To": asked.envelope.destination,
-            "DateSent>": since,
-            "PageSize": str(PAGE_MAX),
-        }
-        page = _object(await self._account.search(filters))
-        messages = page.get("messages")
-        if not isinstance(messages, list) or page.get("next_page_uri"):
-            raise Failed("unreadable")
-        return [each["sid"] for each in messages if self._may_be(each, asked)]
+        found: list[str] = []
+        page: str | None = None
+        for _ in range(PAGES_MAX):
+            answer = await self._account.search(asked.envelope.destination, page)
+            shown = _object(answer)
+            messages = [_listed(each) for each in _entries(shown)]
+            found += [each.sid for each in messages if self._may_be(each, asked)]
+            page = shown.get("next_page_uri")
+            if page is None or any(each.created_at < asked.opened_at - SKEW for each in messages):
+                return found
+            if not isinstance(page, str) or not page.startswith(OURS):
+                break
+        raise Failed("unreadable")
 
-    def _may_be(self, message: Any, asked: Asked) -> bool:
+    def _may_be(self, message: Listed, asked: Asked) -> bool:
         """Whether *message* may be what the attempt handed over: same people, same text, same time."""
-        if not isinstance(message, Mapping) or not SID.fullmatch(str(message.get("sid"))):
-            return False
-        created_at = read_date(message.get("date_created"))
         return (
-            message.get("to") == asked.envelope.destination
+            message.destination == asked.envelope.destination
             and self._is_ours(message)
-            and created_at is not None
-            and asked.opened_at - SKEW <= created_at <= asked.result_due_at + SKEW
-            and _same_text(str(message.get("body")), asked.envelope.message.decode())
+            and asked.opened_at - SKEW <= message.created_at <= asked.result_due_at + SKEW
+            and _same_text(message.text, asked.envelope.message.decode())
         )
 
-    def _is_ours(self, message: Mapping[str, Any]) -> bool:
+    def _is_ours(self, message: Listed) -> bool:
         service = self._settings.messaging_service_sid
         if service is not None:
-            return message.get("messaging_service_sid") == service
-        return message.get("from") in self._settings.senders
+            return message.service == service
+        return message.sender in self._settings.senders
+
+
+def _entries(page: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    messages = page.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+        raise Failed("unreadable")
+    return messages
+
+
+def _listed(message: Mapping[str, Any]) -> Listed:
+    sid, created_at = str(message.get("sid")), read_date(message.get("date_created"))
+    if SID.fullmatch(sid) is None or created_at is None:
+        raise Failed("unreadable")
+    return Listed(
+        sid=sid,
+        created_at=created_at,
+        destination=message.get("to"),
+        sender=message.get("from"),
+        service=message.get("messaging_service_sid"),
+        text=str(message.get("body")),
+    )
 
 
 def _same_text(one: str, other: str) -> bool:

@@ -1,0 +1,152 @@
+"""Answers become evidence: literal, with Twilio's own code, and never more certain than they are."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sendledger.plugin import Evidence, Outcome, Scope
+from sendledger_twilio.answer import evidence_of, read_date, read_retry_after
+from sendledger_twilio.submission import fields_of
+from sms_kit import NOW, PLEASANT, SENDER, SERVICE, SID, envelope, judge, settings_for
+
+
+def answered(status: int, body: Any, retry_after: str | None = None) -> Evidence:
+    octets = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return evidence_of(status, octets, retry_after, now=NOW)
+
+
+def test_an_acceptance_has_its_sid_and_every_byte() -> None:
+    body = b'{"sid": "%b",  "status": "queued", "error_code": null}' % SID.encode()
+    found = answered(201, body)
+    assert found.literal == body
+    assert (found.provider_reference, found.reply_code) == (SID, 201)
+    assert (found.handed_over, found.answered, found.stage) == (True, True, "request")
+    assert found.facts["status"] == "queued"
+    assert judge(found).outcome is Outcome.ACCEPTED
+
+
+def test_an_error_has_twilios_own_code() -> None:
+    found = answered(400, {"code": 21211, "message": f"'To' {PLEASANT} is bad", "status": 400})
+    assert (found.reply_code, found.provider_reference) == (21211, None)
+    assert PLEASANT not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"<html>", b'"x"', b"null", b"\xff", b'{"sid": "SM1"}', b'{"sid": 1}'],
+)
+def test_a_positive_answer_without_a_message_proves_nothing(body: bytes) -> None:
+    found = answered(201, body)
+    assert (found.handed_over, found.answered, found.fault) == (True, False, "protocol")
+    assert found.literal == body
+    assert judge(found).outcome is Outcome.AMBIGUOUS
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize("body", [b"<html>", b'{"code": 20500}', b'{"code": 20503}', b""])
+def test_a_server_error_after_the_request_was_written_is_ambiguous(
+    status: int, body: bytes
+) -> None:
+    found = judge(answered(status, body))
+    assert (found.outcome, found.rule) == (Outcome.AMBIGUOUS, "twilio.server-error")
+
+
+@pytest.mark.parametrize("body", [b"", b'{"code": 20429}', b'{"code": 14107}', b"Too Many"])
+def test_too_many_requests_were_never_processed(body: bytes) -> None:
+    found = answered(429, body, "7")
+    assert found.retry_after == timedelta(seconds=7)
+    meaning = judge(found)
+    assert (meaning.outcome, meaning.scope) == (Outcome.TRANSIENT, Scope.CHANNEL)
+
+
+@pytest.mark.parametrize("code", ["x", 0, -1, 10**9, True, None, [], 1.5])
+def test_a_code_that_is_none_leaves_the_status(code: object) -> None:
+    assert answered(404, {"code": code}).reply_code == 404
+
+
+def test_a_message_that_failed_at_once_is_no_acceptance() -> None:
+    body = {"sid": SID, "status": "failed", "error_code": 30006}
+    found = answered(201, body)
+    assert (found.reply_code, found.provider_reference) == (30006, SID)
+    assert judge(found).rule == "twilio.landline-or-carrier"
+    without = judge(answered(201, body | {"error_code": None}))
+    assert (without.rule, without.attempts_max) == ("twilio.failed-at-once", 2)
+
+
+@pytest.mark.parametrize("status", [300, 302, 400, 404, 405, 410, 418])
+def test_a_refusal_that_nobody_mapped_pauses_the_sender_and_fails_nobody(status: int) -> None:
+    found = judge(answered(status, {"code": 99999}))
+    assert (found.rule, found.scope) == ("twilio.refused-unmapped", Scope.SENDER)
+    assert found.configuration_fault
+
+
+@pytest.mark.parametrize(
+    ("text", "wait_s"),
+    [
+        ("0", 0),
+        ("120", 120),
+        ("999999", 86_400),
+        ("Mon, 02 Mar 2026 09:00:30 GMT", 30),
+        ("Mon, 02 Mar 2026 08:00:00 GMT", 0),
+        ("Mon, 02 Mar 2026 09:01:00 -0000", 60),
+    ],
+)
+def test_the_wait_that_is_asked_for_is_read(text: str, wait_s: int) -> None:
+    assert read_retry_after(text, NOW) == timedelta(seconds=wait_s)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "1.5", "", "99999999999999999999", "٣"])
+def test_a_wait_that_cannot_be_read_is_none(text: str) -> None:
+    assert read_retry_after(text, NOW) is None
+
+
+@pytest.mark.parametrize("text", [None, 5, "", "yesterday", "Mon, 99 Mar 2026 09:00:30 GMT"])
+def test_an_instant_that_cannot_be_read_is_none(text: object) -> None:
+    assert read_date(text) is None
+
+
+# --- the form ------------------------------------------------------------------------------------
+
+
+def test_the_form_says_who_to_whom_what_and_for_how_long() -> None:
+    assert fields_of(envelope(), settings_for(), now=NOW) == {
+        "To": PLEASANT,
+        "From": SENDER,
+        "Body": envelope().message.decode(),
+        "ValidityPeriod": "36000",
+        "SmartEncoded": "false",
+    }
+
+
+def test_a_messaging_service_chooses_the_number_itself() -> None:
+    settings = settings_for(senders=None, messaging_service_sid=SERVICE)
+    fields = fields_of(envelope(), settings, now=NOW)
+    assert fields is not None
+    assert fields["MessagingServiceSid"] == SERVICE
+    assert "From" not in fields
+
+
+def test_receipts_go_to_the_address_of_the_envelope() -> None:
+    url = "https://hooks.school.example/callbacks/sms/abc"
+    fields = fields_of(envelope(callback_url=url), settings_for(), now=NOW)
+    assert fields is not None
+    assert fields["StatusCallback"] == url
+
+
+@pytest.mark.parametrize(
+    ("left_s", "validity"), [(36_001, "36000"), (90.9, "90"), (1, "1"), (0.9, None), (-5, None)]
+)
+def test_nothing_is_to_arrive_after_the_last_instant(left_s: float, validity: str | None) -> None:
+    late = envelope(not_after=NOW + timedelta(seconds=left_s))
+    fields = fields_of(late, settings_for(), now=NOW)
+    assert (fields and fields["ValidityPeriod"]) == validity
+
+
+def test_a_message_is_valid_no_longer_than_the_settings_say() -> None:
+    fields = fields_of(envelope(), settings_for(validity_max="5m"), now=NOW)
+    assert fields is not None
+    assert fields["ValidityPeriod"] == "300"
