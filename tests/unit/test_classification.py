@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sendledger.ledger.classification import Rule, agreed_enhanced, classify, sound
+from sendledger.ledger.classification import (
+    REMEMBERED_MAX,
+    Rule,
+    RuleTable,
+    agreed_enhanced,
+    classify,
+    sound,
+)
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.rule_table import parse_rules
 from sendledger.ledger.words import Outcome, Scope, Suppress
 
+SMTP = Path(__file__).parents[2] / "config/classification/smtp.yaml"
 STAGES = ("connect", "tls", "greeting", "ehlo", "auth", "mail", "rcpt", "data", "dot", "request")
 
 
@@ -84,6 +94,43 @@ def test_the_first_matching_rule_decides() -> None:
     assert found is not None
     assert found.rule == "b"
     assert classify(rules[:1], answered(550)) is None
+
+
+codes = st.sampled_from([None, 250, 354, 421, 450, 451, 452, 550, 552, 554, 556])
+enhanced = st.sampled_from([None, "2.0.0", "4.2.2", "5.1.1", "5.7.1", "5.7.26", "nonsense"])
+literals = st.sampled_from([b"", b"550 mailbox full\r\n", b"450 greylisted\r\n"])
+read = st.builds(
+    Evidence,
+    stage=st.sampled_from(STAGES),
+    handed_over=st.booleans(),
+    answered=st.booleans(),
+    literal=literals,
+    reply_code=codes,
+    enhanced_code=enhanced,
+    fault=st.sampled_from([None, "closed", "tls", "too-large"]),
+    facts=st.sampled_from([{}, {"error": "30006"}]),
+)
+SHIPPED = RuleTable(
+    [
+        *parse_rules(yaml.load(SMTP.read_text(), Loader=yaml.BaseLoader), SMTP.name),
+        rule(id="facts", facts={"error": frozenset({"30006"})}),
+    ]
+)
+
+
+@given(st.lists(read, min_size=1, max_size=5))
+def test_a_table_says_what_its_rules_say_one_by_one(met: list[Evidence]) -> None:
+    for evidence in met:
+        assert SHIPPED.classify(evidence) == classify(SHIPPED.rules, evidence)
+
+
+def test_a_table_remembers_only_so_many_codes_and_answers_all_the_same() -> None:
+    table = RuleTable([rule(codes=("5xx",))])
+    for code in range(REMEMBERED_MAX + 100):
+        table.classify(answered(code))
+    assert len(table._left) == REMEMBERED_MAX
+    assert table.classify(answered(550)) == classify(table.rules, answered(550))
+    assert table.classify(answered(5500)) is None
 
 
 def test_an_address_in_the_reply_cannot_make_a_text_rule_match() -> None:

@@ -16,8 +16,13 @@ NO_CONDITIONS: Mapping[str, frozenset[str]] = MappingProxyType({})
 UNMAPPED = "receipt.unmapped"
 """The rule of a receipt that no rule knows."""
 
+REMEMBERED_MAX = 1000
+"""How many combinations of stage, fault and codes a table keeps in mind: it is peers who choose the codes."""
+
 # Servers quote the destination in their replies; a person's address must not decide what a reply means.
 _ADDRESS = re.compile(rb"\S*@\S*")
+
+_TAKEN = Classification(rule="default.2yz", outcome=Outcome.ACCEPTED)
 
 # RFC 5321 section 3: who a refusal is about follows from how far the session had come.
 _SCOPES = {
@@ -56,16 +61,21 @@ class Rule:
 
     def matches(self, evidence: Evidence) -> bool:
         """Whether every condition of this rule holds for *evidence*."""
+        return self.matches_codes(evidence) and self.matches_words(evidence)
+
+    def matches_codes(self, evidence: Evidence) -> bool:
+        """Whether the conditions on stage, fault and codes hold for *evidence*."""
         return (
             (self.stages is None or evidence.stage in self.stages)
             and (self.faults is None or evidence.fault in self.faults)
             and (not self.codes or _matches_code(self.codes, evidence.reply_code))
             and (not self.enhanced or _matches_enhanced(self.enhanced, agreed_enhanced(evidence)))
-            and all(evidence.facts.get(name) in values for name, values in self.facts.items())
-            and (
-                self.text is None
-                or self.text.search(_ADDRESS.sub(b"", evidence.literal)) is not None
-            )
+        )
+
+    def matches_words(self, evidence: Evidence) -> bool:
+        """Whether the conditions on facts and text hold for *evidence*."""
+        return all(evidence.facts.get(name) in values for name, values in self.facts.items()) and (
+            self.text is None or self.text.search(_ADDRESS.sub(b"", evidence.literal)) is not None
         )
 
     def classification(self) -> Classification:
@@ -79,6 +89,33 @@ class Rule:
             suppress=self.suppress,
             opt_out=self.opt_out,
         )
+
+
+class RuleTable:
+    """Rules in their order. Which of them stage, fault and codes leave in question is worked out once.
+
+    A table has dozens of rules, most of them for refusals, and nearly all evidence says 250.
+    """
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self.rules = tuple(rules)
+        self._left: dict[tuple[object, ...], tuple[Rule, ...]] = {}
+
+    def classify(self, evidence: Evidence) -> Classification | None:
+        """Return what the first matching rule says, or None when no rule matches."""
+        for rule in self._in_question(evidence):
+            if rule.matches_words(evidence):
+                return rule.classification()
+        return None
+
+    def _in_question(self, evidence: Evidence) -> tuple[Rule, ...]:
+        key = (evidence.stage, evidence.fault, evidence.reply_code, evidence.enhanced_code)
+        left = self._left.get(key)
+        if left is None:
+            left = tuple(rule for rule in self.rules if rule.matches_codes(evidence))
+            if len(self._left) < REMEMBERED_MAX:
+                self._left[key] = left
+        return left
 
 
 def classify(rules: Sequence[Rule], evidence: Evidence) -> Classification | None:
@@ -140,7 +177,7 @@ def _possible(outcome: Outcome, evidence: Evidence) -> bool:
 def _by_class(evidence: Evidence) -> Classification:
     match _reply_class(evidence), evidence.handed_over:
         case 2, True:
-            return Classification(rule="default.2yz", outcome=Outcome.ACCEPTED)
+            return _TAKEN
         case 4, _:
             return Classification(
                 rule="default.4yz", outcome=Outcome.TRANSIENT, scope=_transient_scope(evidence)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, cast
 
-from sendledger.ledger.classification import Rule, classify, sound, sound_later
+from sendledger.ledger.classification import Rule, RuleTable, sound, sound_later
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.words import Outcome
 from sendledger.plugin.calls import call_list, gave
@@ -50,7 +50,7 @@ class ChannelPort:
         self.capabilities: Capabilities = channel.capabilities
         self._channel = channel
         self._faults = faults
-        self._rules = _RuleTable()
+        self._rules = _ConfiguredRules()
         members = (own, *deployment)
         judges = (*deployment, module_member("configured rules", self._rules), own)
         self._destination = call_list("sendledger_destination", members)
@@ -63,7 +63,7 @@ class ChannelPort:
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Let *rules* speak after the deployment plugins and before the channel."""
-        self._rules.rules = tuple(rules)
+        self._rules.table = RuleTable(rules)
 
     def destination(self, text: str) -> Destination:
         """Validate and normalise *text*. Raises ``DestinationRefused`` or :class:`PluginFault`."""
@@ -155,7 +155,7 @@ class ChannelPort:
             found = self._classify(channel=self.name, evidence=evidence)
         except PluginFault as fault:  # a wrapper's, which leaves no answer behind
             self._faults.record(fault)
-            found = classify(self._rules.rules, evidence)
+            found = self._rules.table.classify(evidence)
         return found
 
     def sender_of(self, settings: Mapping[str, str]) -> str:
@@ -210,15 +210,15 @@ class ChannelPort:
         return found
 
 
-class _RuleTable:
+class _ConfiguredRules:
     """The configured rules of one channel, in the place of a plugin."""
 
     def __init__(self) -> None:
-        self.rules: tuple[Rule, ...] = ()
+        self.table = RuleTable()
 
     @hookimpl
     def sendledger_classify(self, evidence: Evidence) -> Classification | None:
-        return classify(self.rules, evidence)
+        return self.table.classify(evidence)
 
 
 class _SafeSession(AbstractAsyncContextManager[Session]):
