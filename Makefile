@@ -43,8 +43,12 @@ debian_unpack = { command -v apt-get >/dev/null \
 	  && { $(call say,Unpacking the Debian package $(1)); [ "$$(id -u)" != 0 ] || apt-get update -qq; } \
 	  && rm -rf build/debian && mkdir -p build/debian $(VENV)/debian \
 	  && (cd build/debian && apt-get -o APT::Sandbox::User=root download -qq $(1)) \
-	  && dpkg-deb --fsys-tarfile build/debian/$(1)_*.deb | tar -x -C $(VENV)/debian ./usr/bin \
+	  && dpkg-deb --fsys-tarfile build/debian/$(1)_*.deb | tar -x -C $(VENV)/debian ./usr \
 	  && rm -rf build/debian; }
+
+# $(call debian_libraries,PACKAGE) installs the libraries that its programs need, and nothing else of it.
+debian_libraries = { libraries=$$(apt-cache depends $(1) | sed -n 's/^ *Depends: \(lib[^ ]*\)$$/\1/p'); \
+	  dpkg -s $$libraries >/dev/null 2>&1 || $(call debian_install,$$libraries); }
 
 # An environment is whole when it has pip and its scripts point into this folder.
 whole_environment = { grep -qsF '$(CURDIR)/$(VENV)' $(BIN)/activate && $(BIN)/python -m pip --version >/dev/null 2>&1; }
@@ -96,6 +100,9 @@ debian-tools:
 	|| echo 'make: PostgreSQL 15 is missing, tests with it are skipped; as root: apt-get install postgresql-15'
 	@[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || $(call debian_dormant,pgbouncer) \
 	|| echo 'make: pgbouncer is missing, tests with it are skipped; as root: apt-get install pgbouncer'
+	@[ -x /usr/lib/postfix/sbin/master ] || [ -x $(VENV)/debian/usr/lib/postfix/sbin/master ] \
+	|| { $(call debian_unpack,postfix) && $(call debian_libraries,postfix); } \
+	|| echo 'make: postfix is missing, tests with it are skipped; as root: apt-get install postfix'
 	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || $(call debian_install,libfaketime) \
 	|| echo 'make: libfaketime is missing, tests of other clocks are skipped; as root: apt-get install libfaketime'
 
