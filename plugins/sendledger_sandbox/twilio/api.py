@@ -20,6 +20,7 @@ from sendledger_sandbox.twilio.messages import Messages, QueryFault, page
 from sendledger_sandbox.twilio.outcomes import Course, Oddity, Phase, course_in
 from sendledger_sandbox.twilio.provider import Provider, Where, where_of
 from sendledger_sandbox.twilio.replies import Reply, answer, created, error
+from sendledger_sandbox.twilio.tasks import Tasks
 
 _ROUTE = re.compile(
     rf"/{API_VERSION}/Accounts/(?P<account>AC[0-9a-fA-F]{{32}})/Messages(?:/(?P<sid>[^/]+))?\.json"
@@ -44,6 +45,7 @@ class Api:
     def __init__(self, provider: Provider, journal: Journal, courses: Courses) -> None:
         self._provider, self._journal, self._courses = provider, journal, courses
         self.messages = Messages()
+        self.accepting = Tasks()
 
     async def answer(self, call: Call) -> Reply:
         """Answer one call. Raises :class:`Dropped` where the script gives no answer."""
@@ -89,24 +91,29 @@ class Api:
         where = Where(connection=call.connection, to=request.to, token=request.token)
         if (scripted := await self._provider.reach(Phase.REQUEST, where)) is not None:
             return scripted
-        try:
-            # A peer that hangs up takes back nothing: what is in the journal is also in the account.
-            reply = await asyncio.shield(self._accept(request))
-        except OSError:
-            return error(20500)
-        assert reply.accepted is not None
+        course = course_in(self._provider.asked_by(request.to), self._provider.everywhere)
+        if Oddity.TWICE_ACCEPTED in course.oddities:
+            await self._accept(request, course)
+        if (reply := await self._accept(request, course)).accepted is None:
+            return reply
         where = where_of(reply.accepted, connection=call.connection)
         return await self._provider.reach(Phase.ACCEPTED, where) or reply
 
-    async def _accept(self, request: Request) -> Reply:
-        """Journal the message and let it take its course; return the answer. Raises ``OSError``."""
-        provider = self._provider
-        course = course_in(provider.asked_by(request.to), provider.everywhere)
-        if Oddity.TWICE_ACCEPTED in course.oddities:
-            await self._accept_one(request, course)
-        return await self._accept_one(request, course)
+    async def _accept(self, request: Request, course: Course) -> Reply:
+        """Accept a message, and wait for its course if that comes before the answer."""
+        accepting = self.accepting.begin(self._journalled(request, course))
+        # A peer that hangs up takes nothing back: what is in the journal is also in the account.
+        try:
+            reply, running = await asyncio.shield(accepting)
+        except OSError:
+            return error(20500)
+        if Oddity.EARLY in course.oddities:
+            await asyncio.wait([running])
+        return reply
 
-    async def _accept_one(self, request: Request, course: Course) -> Reply:
+    async def _journalled(
+        self, request: Request, course: Course
+    ) -> tuple[Reply, asyncio.Task[None]]:
         message = Message(
             sid=f"SM{secrets.token_hex(16)}",
             account_sid=self._provider.account_sid,
@@ -119,9 +126,7 @@ class Api:
         await self._journal.accept(message)
         self.messages.add(message)
         self._provider.accepted += 1
-        reply = created(message)
-        await self._courses.begin(message, course)
-        return reply
+        return created(message), self._courses.begin(message, course)
 
     # --- look up, change, delete -------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from sendledger_sandbox.twilio.callbacks import Callbacks, Change
 from sendledger_sandbox.twilio.message import Message
 from sendledger_sandbox.twilio.outcomes import Course, End, Oddity
 from sendledger_sandbox.twilio.provider import Provider
+from sendledger_sandbox.twilio.tasks import Tasks
 
 _NEVER_LEFT = frozenset({"failed", "canceled"})
 
@@ -20,34 +21,12 @@ class Courses:
 
     def __init__(self, provider: Provider, callbacks: Callbacks) -> None:
         self._provider, self._callbacks = provider, callbacks
-        self._running: set[asyncio.Task[None]] = set()
-        self._faults: list[BaseException] = []
+        self.tasks = Tasks()
 
-    async def begin(self, message: Message, course: Course) -> None:
-        """Let *message* take its course; one whose callbacks are early has taken it on return."""
-        if Oddity.EARLY in course.oddities:
-            await self._run(message, course, step_s=0)
-            return
-        task = asyncio.create_task(self._run(message, course, step_s=self._provider.step_s))
-        self._running.add(task)
-        task.add_done_callback(self._end)
-
-    async def at_rest(self) -> None:
-        """Wait until nothing changes any more and every callback is posted."""
-        while self._running:
-            await asyncio.wait(self._running)
-
-    async def close(self) -> list[BaseException]:
-        """Stop where they are; return what the observer raised."""
-        for task in tuple(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        return self._faults
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._faults.append(fault)
+    def begin(self, message: Message, course: Course) -> asyncio.Task[None]:
+        """Let *message* take its course; the task ends when everything is told."""
+        step_s = 0.0 if Oddity.EARLY in course.oddities else self._provider.step_s
+        return self.tasks.begin(self._run(message, course, step_s=step_s))
 
     async def _run(self, message: Message, course: Course, *, step_s: float) -> None:
         await self._wait_for(message.request.send_at)

@@ -13,8 +13,8 @@ from sendledger_sandbox.twilio.provider import Provider
 
 BODY_MAX = 1600
 
-_NUMBER = re.compile(r"\+[1-9]\d{6,14}")
-_SENDER = re.compile(r"\+[1-9]\d{6,14}|\d{3,8}|[A-Za-z0-9 ]{1,11}")
+_NUMBER = re.compile(r"\+1[2-9]\d{9}|\+[2-9]\d{6,14}")
+_SENDER = re.compile(rf"{_NUMBER.pattern}|\d{{3,8}}|[A-Za-z0-9 ]{{1,11}}")
 
 
 class FormRefused(Exception):  # noqa: N818 - a refusal is the word for it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
@@ -110,7 +111,7 @@ def page(messages: Messages, account_sid: str, query: Mapping[str, str]) -> Mapp
 def _slice(found: Iterator[Message], size: int, *, after: str | None) -> tuple[list[Message], bool]:
     if after is not None and not any(f"PA{message.sid}" == after for message in found):
         raise QueryFault("PageToken")
-    shown = [message for message, _ in zip(found, range(size), strict=False)]
+    shown = list(islice(found, size))
     return shown, next(found, None) is not None
 
 

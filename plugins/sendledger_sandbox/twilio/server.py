@@ -23,6 +23,8 @@ from sendledger_sandbox.twilio.provider import Dropped, Provider, Where, where_o
 from sendledger_sandbox.twilio.replies import JSON_TYPE
 
 CALLBACKS_AT_ONCE = 50
+CUT_S = 1.0
+"""What a request that was cut is given to end; it needs no more than a turn of the loop."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -70,10 +72,11 @@ class TwilioStandIn(Provider):
     async def __aexit__(self, *_exception: object) -> None:
         """Stop. Raises what the observer raised, so that a failed check in one is not lost."""
         await self.close()
-        self._faults += await self._courses.close()
+        await self._api.accepting.at_rest()
+        await self._courses.tasks.stop()
         await self._end()
-        if self._faults:
-            raise self._faults[0]
+        for fault in (*self._faults, *self._courses.tasks.faults):
+            raise fault
 
     async def _end(self) -> None:
         await self._client.close()
@@ -94,12 +97,13 @@ class TwilioStandIn(Provider):
             return
         listener, self._listener = self._listener, None
         listener.close()
-        await self._door.shutdown(0)
+        await self._door.shut()
         await listener.wait_closed()
 
     async def at_rest(self) -> None:
         """Wait until no message changes any more and every callback is posted."""
-        await self._courses.at_rest()
+        await self._api.accepting.at_rest()
+        await self._courses.tasks.at_rest()
 
     def messages(self) -> Iterator[Message]:
         """Return every message of the account, in the order of acceptance."""
@@ -143,7 +147,9 @@ class TwilioStandIn(Provider):
         if reply.accepted is not None and self.observer is not None:
             await response.prepare(request)
             await response.write_eof()
-            await self.tell(Phase.ANSWERED, where_of(reply.accepted, connection=number))
+            # The peer has what it asked for and may go; that ends the request, but not the observer.
+            where = where_of(reply.accepted, connection=number)
+            await asyncio.shield(self._courses.tasks.begin(self.tell(Phase.ANSWERED, where)))
         return response
 
 
@@ -169,18 +175,28 @@ class _Door(web.Server):
         meet: Callable[[asyncio.Transport], Coroutine[None, None, int]],
         part: Callable[[], None],
     ) -> None:
-        super().__init__(handle, access_log=None)
+        # A request ends with its connection, so that nobody is kept waiting for whom nobody waits.
+        super().__init__(handle, access_log=None, handler_cancellation=True)
         self._meet, self._part = meet, part
         self._met: dict[RequestHandler, asyncio.Task[int]] = {}
+        self._transports: dict[RequestHandler, asyncio.Transport] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        self._transports[handler] = transport
         self._met[handler] = asyncio.create_task(self._meet(transport))
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
+        del self._transports[handler]
         self._met.pop(handler).cancel()
         self._part()
+
+    async def shut(self) -> None:
+        """Cut every connection, and with it the request that is being answered."""
+        for transport in self._transports.values():
+            transport.abort()
+        await self.shutdown(CUT_S)
 
     async def number_of(self, handler: RequestHandler) -> int:
         """Return the number of a connection, once it may go on. Raises :class:`Dropped` when it is lost."""
