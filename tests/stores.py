@@ -14,7 +14,10 @@ ROOT = "shaky://reports"
 
 
 class ShakyStore(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
-    """Holds ``files`` by path; ``fault`` is raised by every access, ``hanging`` makes them wait for it."""
+    """Holds ``files`` by path; ``fault`` is raised by every access, ``hanging`` makes them wait for it.
+
+    ``forbidden`` may not be read; ``refused`` counts what was asked for in vain.
+    """
 
     protocol = "shaky"
     cachable = False
@@ -22,6 +25,8 @@ class ShakyStore(AbstractFileSystem):  # type: ignore[misc] # fsspec has no type
     opened: ClassVar[Counter[str]] = Counter()
     fault: ClassVar[Exception | None] = None
     hanging: ClassVar[threading.Event | None] = None
+    forbidden: ClassVar[frozenset[str]] = frozenset()
+    refused: ClassVar[int] = 0
 
     @classmethod
     def restock(cls, files: dict[str, bytes]) -> None:
@@ -29,12 +34,16 @@ class ShakyStore(AbstractFileSystem):  # type: ignore[misc] # fsspec has no type
         cls.files = {url.removeprefix("shaky://"): content for url, content in files.items()}
         cls.opened = Counter()
         cls.fault = cls.hanging = None
+        cls.forbidden, cls.refused = frozenset(), 0
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         if self.hanging is not None:
             self.hanging.wait(30)
         if self.fault is not None:
+            type(self).refused += 1
             raise self.fault
+        if path in self.forbidden:
+            raise PermissionError(path)
         if path not in self.files:
             raise FileNotFoundError(path)
         return {"name": path, "size": len(self.files[path]), "type": "file"}

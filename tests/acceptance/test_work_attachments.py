@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
-from acceptance.rig import Site, drained, people, relay_of
+from acceptance.rig import Site, drained, people, relay_of, until, working
 from sendledger_sandbox import CaptureServer
+from stores import ROOT, ShakyStore
 
 COUNT = 240
 
@@ -80,3 +83,100 @@ async def test_240_recipients_get_240_different_reports_and_three_fail_alone(
         assert received(relay) == {
             f"s{n}": [(f"Child s{n}.pdf", digest(report(n)))] for n in others
         }
+
+
+@pytest.fixture
+def shaky(site: Site) -> Iterator[type[ShakyStore]]:
+    """Let the reports of ten recipients lie in a store that can be taken away."""
+    ShakyStore.restock({f"{ROOT}/s{n}.pdf": report(n) for n in range(1, 11)})
+    site.settings["attachments"] = {"roots": [ROOT]}
+    site.batch["attachments"] = [
+        {"url": f"{ROOT}/{{{{id}}}}.pdf", "name": "Report.pdf", "media_type": "application/pdf"}
+    ]
+    yield ShakyStore
+    ShakyStore.restock({})
+
+
+async def test_rows_wait_while_their_store_is_away_and_go_by_themselves_when_it_is_back(
+    site: Site, shaky: type[ShakyStore]
+) -> None:
+    async with relay_of(site) as relay:
+        await site.planned(people(10))
+        shaky.fault = ConnectionRefusedError("10.0.0.1")
+        async with working(site):
+            await until(lambda: {row.rule for row in site.rows()} == {"attachment.store-away"})
+            assert {(row.status, row.awaits) for row in site.rows()} == {("planned", "dispatch")}
+            # They were told once, however often they come again.
+            told = site.count("observation")
+            await until(lambda: shaky.refused > 12)
+            assert (told, site.count("observation")) == (10, 10)
+            assert (site.count("attempt"), relay.accepted) == (0, 0)
+            shaky.fault = None
+            await until(lambda: all(row.status == "submitted" for row in site.rows()))
+        assert {(row.attempts, row.spent) for row in site.rows()} == {(1, 1)}
+        assert site.tasks() == []
+        assert received(relay) == {
+            f"s{n}": [("Report.pdf", digest(report(n)))] for n in range(1, 11)
+        }
+
+
+async def test_a_store_that_is_away_holds_up_nobody_without_attachments(
+    site: Site, shaky: type[ShakyStore]
+) -> None:
+    async with relay_of(site):
+        await site.planned(people(10))
+        del site.batch["attachments"]
+        site.batch["report"] = "news"
+        await site.planned({"n1": "news1@home.test", "n2": "news2@home.test"})
+        shaky.fault = ConnectionRefusedError("10.0.0.1")
+        async with working(site):
+            await until(lambda: site.row("n1").status == site.row("n2").status == "submitted")
+
+
+async def test_a_file_that_is_kept_from_us_makes_its_own_row_wait(
+    site: Site, shaky: type[ShakyStore]
+) -> None:
+    async with relay_of(site):
+        await site.planned(people(10))
+        shaky.forbidden = frozenset({"reports/s1.pdf", "reports/s2.pdf", "reports/s3.pdf"})
+        async with working(site):
+            await until(lambda: [row.status for row in site.rows()].count("submitted") == 7)
+            await until(lambda: site.row("s3").rule == "attachment.store-away")
+            shaky.forbidden = frozenset()
+            await until(lambda: all(row.status == "submitted" for row in site.rows()))
+
+
+async def test_rows_whose_last_instant_comes_before_the_store_fail_as_expired(
+    site: Site, shaky: type[ShakyStore]
+) -> None:
+    async with relay_of(site):
+        ends = datetime.now(UTC) + timedelta(seconds=4)
+        site.batch["not_after"] = ends.isoformat()
+        await site.planned(people(2))
+        shaky.fault = ConnectionRefusedError("10.0.0.1")
+        async with working(site):
+            await until(lambda: all(row.rule == "policy.expired" for row in site.rows()))
+        assert site.count("attempt") == 0
+
+
+async def test_no_name_and_no_place_of_a_file_is_logged_or_told_unasked(
+    site: Site, shaky: type[ShakyStore], capfd: pytest.CaptureFixture[str]
+) -> None:
+    shaky.restock({f"{ROOT}/s{n}.pdf": report(n) for n in range(1, 4)})
+    async with relay_of(site):
+        await site.planned(people(3))
+        shaky.restock({f"{ROOT}/s3.pdf": b"another"})
+        shaky.forbidden = frozenset({"reports/s1.pdf"})
+        async with working(site):
+            await until(
+                lambda: (
+                    [site.row(f"s{n}").rule for n in (1, 2, 3)]
+                    == ["attachment.store-away", "attachment.missing", "attachment.changed"]
+                )
+            )
+        told = [site.row(f"s{n}").key for n in (1, 2, 3)]
+        shown = "".join([(await site.tell("explain", key)).all for key in told])
+        shown += (await site.tell("status")).all + (await site.tell("tasks")).all
+        logged = capfd.readouterr()
+        for trace in ("shaky:", "reports/", "Report.pdf"):
+            assert trace not in shown + logged.out + logged.err

@@ -63,7 +63,7 @@ def show(console: Console, story: Story) -> None:
     if story.who is not None:
         console.print(f"  recipient {escape(story.who[0])}, {escape(story.who[1])}")
     for line in _attached(story):
-        console.print(f"  {escape(line)}")
+        console.print(f"  {escape(line)}", soft_wrap=True)
     console.print(_standing(story))
     console.print()
     console.print(_steps_table(story))

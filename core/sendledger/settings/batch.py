@@ -58,7 +58,7 @@ def label_text(found: str) -> str:
 def media_type_text(found: str) -> str:
     """Return *found* if it is the type of one file. Raises ``ValueError``, which does not quote it."""
     if not _MEDIA_TYPE.fullmatch(found):
-        raise ValueError("expected a media type in lower case, such as application/pdf")
+        raise ValueError("expected type and subtype of one file in lower case, such as image/png")
     return found
 
 
