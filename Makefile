@@ -105,6 +105,8 @@ debian-tools:
 	|| echo 'make: postfix is missing, tests with it are skipped; as root: apt-get install postfix'
 	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || $(call debian_install,libfaketime) \
 	|| echo 'make: libfaketime is missing, tests of other clocks are skipped; as root: apt-get install libfaketime'
+	@command -v npm >/dev/null || $(call debian_install,npm) \
+	|| echo 'make: npm is missing, the test of the API description is skipped; as root: apt-get install npm'
 
 test: lint type debian-tools ## Check and test everything; what every change must pass
 	@$(call say,Tests: pytest)
