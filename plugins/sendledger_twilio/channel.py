@@ -55,7 +55,7 @@ class TwilioChannel:
             look_up=True,
             units="segments",
             classification="twilio",
-            handoff_max=max(timedelta(minutes=2), 2 * settings.timeouts.handoff),
+            handoff_max=max(timedelta(minutes=2), 2 * settings.timeouts.answer),
             window=WINDOW,
         )
 

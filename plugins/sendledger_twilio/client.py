@@ -9,7 +9,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
+from select import POLLIN, poll
 from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.connector import Connection
@@ -71,8 +73,9 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         self._connections_max = connections_max
         self._idle_s = idle_max.total_seconds()
         self._connect_s = connect_within.total_seconds()
-        self._patience_s = self._connect_s + answer_within.total_seconds()
+        self._answer_s = answer_within.total_seconds()
         self._session: aiohttp.ClientSession | None = None
+        self._kept: WeakSet[Any] = WeakSet()
         self._closed = False
 
     async def connect(self, url: str) -> Connection:
@@ -80,6 +83,17 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
 
         Raises :class:`Unreached`. Released, it is there for the next request.
         """
+        while True:
+            connection = await self._connect(url)
+            protocol = connection.protocol
+            if protocol not in self._kept:
+                self._kept.add(protocol)
+                return connection
+            if not _has_ended(connection):
+                return connection
+            connection.close()
+
+    async def _connect(self, url: str) -> Connection:
         connector = self._open_session().connector
         assert connector is not None, "the session is open"
         request = aiohttp.ClientRequest("GET", URL(url), loop=asyncio.get_running_loop())
@@ -104,12 +118,11 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         asked: dict[str, Any] = {
             "params": params,
             "data": data,
-            "headers": (headers or {}) | {"Accept-Encoding": "identity"},
-            "auth": aiohttp.BasicAuth(*auth, encoding="utf-8") if auth else None,
+            "headers": (headers or {}) | _own_headers(auth),
             "allow_redirects": allow_redirects,
         }
         try:
-            async with asyncio.timeout(timeout or self._patience_s):
+            async with asyncio.timeout(timeout or self._answer_s):
                 async with session.request(method, uri, **asked) as answer:
                     return Answer(answer.status, await _read(answer), _kept(answer.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -144,6 +157,19 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         return aiohttp.ClientTimeout(connect=self._connect_s, sock_connect=self._connect_s)
 
 
+def _has_ended(connection: Connection) -> bool:
+    """Whether a kept connection holds something to read: nothing was asked, so that is its end.
+
+    The loop may not have seen it yet, and what is written after it would be in doubt for nothing.
+    """
+    transport = connection.transport
+    if transport is None or transport.is_closing():
+        return True
+    ready = poll()
+    ready.register(transport.get_extra_info("socket").fileno(), POLLIN)
+    return bool(ready.poll(0))
+
+
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
     octets = bytearray()
     async for chunk in answer.content.iter_any():
@@ -151,6 +177,12 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
         if len(octets) > ANSWER_BYTES_MAX:
             raise Unanswered("protocol")
     return bytes(octets)
+
+
+def _own_headers(auth: tuple[str, str] | None) -> dict[str, str]:
+    # Not compressed, so that what is read is what was sent, byte for byte.
+    plain = {"Accept-Encoding": "identity"}
+    return plain if auth is None else plain | {"Authorization": aiohttp.encode_basic_auth(*auth)}
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:

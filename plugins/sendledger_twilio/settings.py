@@ -26,15 +26,10 @@ _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9 +_&-]{0,10}")
 
 
 class Timeouts(SettingsModel):
-    """How long each wait may last."""
+    """How long each wait may last; a connection that has to be made again counts as part of the answer."""
 
     connect: PositiveDuration = timedelta(seconds=10)
     answer: PositiveDuration = timedelta(seconds=30)
-
-    @property
-    def handoff(self) -> timedelta:
-        """The longest submission: a connection that has to be made again, and the answer."""
-        return self.connect + self.answer
 
 
 class TwilioSettings(SettingsModel):
