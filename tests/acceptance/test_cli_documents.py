@@ -67,10 +67,20 @@ def assert_as_documented(command: str, *documents: str) -> None:
             assert any(kind(value) for kind in kinds), path
 
 
+def attach(site: Site, name: str, content: bytes) -> None:
+    """Let a file go along with every message of the batch."""
+    (site.folder / "files").mkdir()
+    (site.folder / "files" / name).write_bytes(content)
+    site.settings["attachments"] = {"roots": ["files"]}
+    url = f"file://{site.folder}/files/{name}"
+    site.batch["attachments"] = [{"url": url, "name": name, "media_type": "text/plain"}]
+
+
 async def test_every_document_is_as_the_page_says(site: Site) -> None:
     """One eventful installation: refused, unknown, held, paused and backing off at the same time."""
     site.policy["unknown"]["wait"] = "6s"
     site.policy["grace"] = "0s"
+    attach(site, "terms.txt", b"terms")
     async with relay_of(site) as relay:
         await site.planned(
             {
