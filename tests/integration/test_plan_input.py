@@ -105,8 +105,8 @@ def test_a_preview_shows_the_first_messages_and_plans_nothing(
     )
     folder = school.folder / "preview"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("line-000002.eml", "line-000002.html"),
-        *("line-000004.eml", "line-000004.html"),
+        *("line-000002.eml", "line-000002.html", "line-000002.txt"),
+        *("line-000004.eml", "line-000004.html", "line-000004.txt"),
     ]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
@@ -114,7 +114,8 @@ def test_a_preview_shows_the_first_messages_and_plans_nothing(
         (folder / "line-000004.eml").read_bytes(), policy=policy.default
     )
     assert (message["To"], message["Subject"]) == ("p3@home.test", "Report for Child 3")
-    assert (folder / "line-000004.html").read_text().strip() == "<p>Child 3 has A&lt;</p>"
+    shown = (folder / "line-000004.html").read_text("utf-8-sig")
+    assert shown.strip() == "<p>Child 3 has A&lt;</p>"
     assert not school.rejects.exists()
 
 
@@ -136,7 +137,7 @@ def test_a_preview_replaces_an_earlier_one_and_nothing_else(school: School) -> N
     (folder / "notes.txt").write_text("mine")
     done = school.plan("--preview", "1", "--preview-dir", str(folder))
     assert done.code == 2
-    assert "choose another with --preview-dir" in done.err
+    assert "choose another folder" in done.err
     assert (folder / "notes.txt").read_text() == "mine"
 
 

@@ -17,6 +17,7 @@ from sendledger.cli import (
     status,
     stuck,
     tasks,
+    template,
     work,
 )
 from sendledger.cli.errors import UsageFault
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(database.app, name="db")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(template.app, name="template")
 for command in (check, plan, work, status, stuck, explain, rebuild, pauses):
     command.register(app)
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sendledger.bootstrap import key_ring, open_desk, read_plan
+from sendledger.bootstrap import open_desk
 from sendledger.cli.batch import placed, read_attaching, read_columns, read_intake
 from sendledger.cli.options import Config, Json, config_path, run
-from sendledger.cli.preview import write_preview
+from sendledger.cli.preview import show_preview
 from sendledger.cli.progress import watched
 from sendledger.cli.recipients import Format, Recipients, open_recipients
 from sendledger.cli.rejects import RejectsFile, open_rejects, rejects_path
@@ -79,7 +79,7 @@ def plan(  # noqa: PLR0913 - the options of the command
             )
             rejected = result.rejected
         else:
-            rejected = run(_preview(config_path(config), read, opened, preview_dir, preview))
+            rejected = run(show_preview(config_path(config), read, opened, preview_dir, preview))
     if rejected:
         raise typer.Exit(REJECTED)
 
@@ -120,27 +120,6 @@ async def _keep(
         # Before the commit: nothing is planned when it cannot be told who was left out.
         rejects.publish()
     return result
-
-
-async def _preview(
-    config: Path, batch: BatchFile, recipients: Recipients, folder: Path, messages_max: int
-) -> int:
-    """Write the preview, say what it holds, and return how many rows were rejected."""
-    described = read_plan(config)
-    intake = read_intake(batch, described.host, key_ring(described.settings))
-    attaching = read_attaching(batch, described)
-    columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
-    entries = recipients.entries(columns)
-    with placed(batch):
-        seen = await write_preview(intake, attaching, entries, folder, messages_max=messages_max)
-    names = columns.names()
-    for reject in seen.rejects:
-        place = f"line {reject.line} {names.get(reject.field, '')}".rstrip()
-        typer.echo(f"sendledger: {place}: {reject.reason}; {reject.remedy}", err=True)
-    typer.echo(
-        f"wrote {seen.written} to {folder}, rejected {len(seen.rejects)}; nothing was planned"
-    )
-    return len(seen.rejects)
 
 
 def _summary(result: PlanResult, rejects: Path | None, *, dry_run: bool) -> str:

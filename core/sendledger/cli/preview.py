@@ -10,12 +10,19 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
 
+import typer
+
+from sendledger.bootstrap import key_ring, read_plan
+from sendledger.cli.batch import placed, read_attaching, read_columns, read_intake
+from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
+from sendledger.cli.recipients import Recipients
 from sendledger.journal.attaching import Attaching, NothingAttached
 from sendledger.journal.batch import Entry, Reject
 from sendledger.journal.intake import Intake
+from sendledger.settings.batch import BatchFile
 
-_OURS = re.compile(r"line-[0-9]{6,}\.(?:eml|html|raw)")
+_OURS = re.compile(r"line-[0-9]{6,}\.(?:eml|html|txt|raw)")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +33,31 @@ class Preview:
     rejects: list[Reject] = field(default_factory=list)
 
 
+async def show_preview(
+    config: Path, batch: BatchFile, recipients: Recipients, folder: Path, messages_max: int
+) -> int:
+    """Write the preview of *batch*, say what it holds, and return how many rows were rejected."""
+    described = read_plan(config)
+    intake = read_intake(batch, described.host, key_ring(described.settings))
+    attaching = read_attaching(batch, described)
+    columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
+    entries = recipients.entries(columns)
+    with placed(batch):
+        seen = await write_preview(intake, attaching, entries, folder, messages_max=messages_max)
+    for reject in seen.rejects:
+        tell_reject(columns, reject)
+    typer.echo(
+        f"wrote {seen.written} to {folder}, rejected {len(seen.rejects)}; nothing was planned"
+    )
+    return len(seen.rejects)
+
+
+def tell_reject(columns: Columns, reject: Reject) -> None:
+    """Say on standard error why a row was rejected."""
+    place = f"line {reject.line} {columns.names().get(reject.field, '')}".rstrip()
+    typer.echo(f"sendledger: {place}: {reject.reason}; {reject.remedy}", err=True)
+
+
 async def write_preview(
     intake: Intake,
     attaching: Attaching | NothingAttached,
@@ -34,7 +66,7 @@ async def write_preview(
     *,
     messages_max: int,
 ) -> Preview:
-    """Write the first messages into *folder*, one file each and one more for a part in HTML.
+    """Write the first messages into *folder*, one file each and one more for the text and the HTML in it.
 
     The files of an earlier preview are removed. Raises :class:`UsageFault`.
     """
@@ -53,7 +85,7 @@ async def write_preview(
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise UsageFault(
-            f"{folder}: the preview cannot be written ({reason}); choose another with --preview-dir"
+            f"{folder}: the preview cannot be written ({reason}); choose another folder"
         ) from None
     return seen
 
@@ -73,7 +105,7 @@ def _prepare(folder: Path) -> None:
     found = list(folder.iterdir())
     if strange := [path for path in found if not _OURS.fullmatch(path.name)]:
         raise UsageFault(
-            f"{folder}: holds {len(strange)} files that are no preview; choose another with --preview-dir"
+            f"{folder}: holds {len(strange)} files that are no preview; choose another folder"
         )
     folder.chmod(0o700)
     for path in found:
@@ -86,9 +118,11 @@ def _write_message(stem: Path, message: bytes) -> None:
         _write(stem.with_suffix(".raw"), message)
         return
     _write(stem.with_suffix(".eml"), message)
-    html = mail.get_body(preferencelist=("html",))
-    if html is not None:
-        _write(stem.with_suffix(".html"), html.get_content().encode())
+    for subtype, suffix in (("plain", ".txt"), ("html", ".html")):
+        body = mail.get_body(preferencelist=(subtype,))
+        if body is not None:
+            # Mail says what it is encoded in; a file can only say so with a mark.
+            _write(stem.with_suffix(suffix), body.get_content().encode("utf-8-sig"))
 
 
 def _mail(message: bytes) -> EmailMessage | None:

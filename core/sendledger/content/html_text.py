@@ -11,13 +11,14 @@ from inscriptis.model.config import ParserConfig
 from lxml.html import HtmlComment, HtmlElement, document_fromstring, fragment_fromstring
 
 from sendledger.content.errors import TemplateError
-from sendledger.content.shield import Shielded, shield
+from sendledger.content.shield import Shielded, shield, without_comments
 from sendledger.content.tags import OPEN, check_tags, fault_at
 
 _REMEDY = "write the part text yourself"
 _COLUMN_GAP = re.compile(r"(?<=\S) {3,}")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _BARE_LINK = re.compile(r"\[([^\]\s]+)\]\(\1\)")
+"""A link whose text is its address."""
 _ROW = {
     "tr": "<td>{}</td>",
     **dict.fromkeys(("table", "tbody", "thead", "tfoot"), "<tr><td>{}</td></tr>"),
@@ -30,13 +31,13 @@ def read_as_text(source: str, *, part: str) -> str:
     What is hidden has no text, and neither have the tags in it; all others keep their order. Raises
     :class:`TemplateError` when no text can be made.
     """
-    shielded = shield(source, silent_as_comment=frozenset({"table"}))
+    shielded = shield(without_comments(source, " "), silent_as_comment=frozenset({"table"}))
     shown = _tidy(_shown(shielded))
     if OPEN in shown:
         sentence = f"spells {OPEN} with character references, which a text cannot; {_REMEDY}"
         raise TemplateError(sentence, part=part)
     _refuse_moved(shielded, shown, part)
-    text = shielded.restore(shown)
+    text = _BARE_LINK.sub(r"\1", shielded.restore(shown))
     try:
         check_tags(text, part=part)
     except TemplateError as error:
@@ -50,9 +51,11 @@ def _shown(shielded: Shielded) -> str:
     if not shielded.text.strip():
         return ""
     tree = document_fromstring(shielded.text)
-    for comment in list(tree.iter()):
-        if isinstance(comment, HtmlComment) and shielded.found(f"<!--{comment.text}-->"):
-            _uncomment(comment)
+    for node in list(tree.iter()):
+        if not isinstance(node, HtmlComment):
+            node.attrib.pop("align", None)  # nobody knows how wide the values will be
+        elif shielded.found(f"<!--{node.text}-->"):
+            _uncomment(node)
     config = ParserConfig(css=STRICT_CSS_PROFILE.copy(), display_links=True)
     shown: str = Inscriptis(tree, config).get_text()
     return shown
@@ -81,5 +84,4 @@ def _refuse_moved(shielded: Shielded, shown: str, part: str) -> None:
 def _tidy(text: str) -> str:
     """Return *text* without the blanks that laid out its tables and boxes."""
     lines = [_COLUMN_GAP.sub("  ", line.rstrip()) for line in text.split("\n")]
-    tidy = _BLANK_LINES.sub("\n\n", _BARE_LINK.sub(r"\1", "\n".join(lines))).strip("\n")
-    return tidy + "\n"
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip("\n") + "\n"

@@ -74,7 +74,7 @@ def shield(source: str, *, silent_as_comment: frozenset[str]) -> Shielded:
     Those that show nothing become comments in the contexts *silent_as_comment*.
     """
     tags = list(find_tags(source))
-    places, strays = _places(_without_comments(source, tags), tags)
+    places, strays = _places(without_comments(source, "x"), tags)
     word = "tag"
     while word in source:
         word += "x"
@@ -95,11 +95,11 @@ def shield(source: str, *, silent_as_comment: frozenset[str]) -> Shielded:
     )
 
 
-def _without_comments(source: str, tags: list[Tag]) -> str:
-    """Return *source* with the texts of Mustache comments blackened: only they may hold markup."""
-    for tag in tags:
+def without_comments(source: str, ink: str) -> str:
+    """Return *source* with Mustache comments painted over: of all tags only they may hold markup."""
+    for tag in find_tags(source):
         if tag.kind is nodes.Comment:
-            source = f"{source[: tag.start]}{'x' * (tag.end - tag.start)}{source[tag.end :]}"
+            source = f"{source[: tag.start]}{ink * (tag.end - tag.start)}{source[tag.end :]}"
     return source
 
 

@@ -11,11 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from combustache import nodes
-from css_inline import CSSInliner, InlineError
-from mjml import mjml2html
 
 from sendledger.content.errors import TemplateError
-from sendledger.content.html_text import read_as_text
 from sendledger.content.shield import Shielded, shield
 from sendledger.content.tags import check_tags, fault_at, find_tags
 
@@ -53,7 +50,7 @@ def typeset(
         if inline_css:
             made[HTML] = _made_of(made, _inline_css)
         if HTML in made and TEXT not in made and spec.get(TEXT) is False:
-            made[TEXT] = _made_of(made, read_as_text)
+            made[TEXT] = _made_of(made, _read_as_text)
         made.pop(MJML, None)
     elif inline_css:
         raise TemplateError("the channel has no HTML part; leave it out", part="inline_css")
@@ -85,6 +82,15 @@ def _in_mjml(error: TemplateError, html: str, mjml: str) -> TemplateError:
     return TemplateError(error.sentence, part=MJML)
 
 
+# What follows is imported where it is used: planning may need none of it, and other commands never do.
+
+
+def _read_as_text(source: str, *, part: str) -> str:
+    from sendledger.content.html_text import read_as_text  # noqa: PLC0415
+
+    return read_as_text(source, part=part)
+
+
 # --- style sheets ----------------------------------------------------------------------------------
 
 
@@ -93,6 +99,8 @@ def _inline_css(source: str, *, part: str) -> str:
 
     Nothing is fetched and no file is read, whatever it links to.
     """
+    from css_inline import CSSInliner, InlineError  # noqa: PLC0415
+
     check_tags(source, part=part)
     shielded = shield(source, silent_as_comment=frozenset({"text", "table"}))
     _refuse_places(shielded, part)
@@ -138,15 +146,18 @@ def _refuse_places(shielded: Shielded, part: str) -> None:
 
 
 def _refuse_moved(shielded: Shielded, made: str, part: str) -> None:
-    """Refuse the first tag that is not where it was among the others."""
+    """Refuse the first tag that is not where it was among the others, or is there twice."""
     found = shielded.found(made)
-    for number, place in enumerate(shielded.places):
-        if number >= len(found) or found[number] != number:
-            sentence = (
-                f"{shielded.written(number)} would be moved or lost: the HTML around it is not valid;"
-                " close every element and give no attribute twice"
-            )
-            raise fault_at(shielded.source, place.tag.start, sentence, part=part)
+    wanted = range(len(shielded.places))
+    if found == list(wanted):
+        return
+    missing = wanted[min(len(found), len(wanted) - 1)]
+    number = next((n for n, at in zip(wanted, found, strict=False) if n != at), missing)
+    sentence = (
+        f"{shielded.written(number)} would be moved, lost or repeated: the HTML around it is not valid;"
+        " close every element and give no attribute twice"
+    )
+    raise fault_at(shielded.source, shielded.places[number].tag.start, sentence, part=part)
 
 
 # --- MJML ------------------------------------------------------------------------------------------
@@ -154,6 +165,8 @@ def _refuse_moved(shielded: Shielded, made: str, part: str) -> None:
 
 def _read_mjml(made: Mapping[str, str]) -> str:
     """Return the HTML of the MJML. No font is fetched unless the author names one; includes are refused."""
+    from mjml import mjml2html  # noqa: PLC0415
+
     source = made[MJML]
     if HTML in made:
         raise TemplateError("there is html too; keep one of them", part=MJML)
