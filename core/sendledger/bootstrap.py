@@ -6,7 +6,7 @@ import hmac
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,11 +17,13 @@ from pydantic import BaseModel
 
 from sendledger.attachments import Cache, Files
 from sendledger.content import load_content
+from sendledger.journal.inbox import Inbox
 from sendledger.journal.record import Recorder
 from sendledger.keys import KeyRing
 from sendledger.ledger.classification import Rule
 from sendledger.ledger.policy import Policy
 from sendledger.ledger.rule_table import parse_rules
+from sendledger.metrics.receipts import ReceiptMeters
 from sendledger.plugin.channel import Content
 from sendledger.plugin.host import PluginHost
 from sendledger.postgres import Embedded
@@ -38,6 +40,7 @@ from sendledger.store.database import Database
 from sendledger.store.migrate import migrate
 from sendledger.store.planning import ContentRow
 from sendledger.store.schema import check_schema
+from sendledger.web.context import Reception
 from sendledger.work.context import ChannelWork, Compile, Rhythm, Workshop
 
 KEY_FILE = "keys.json"
@@ -284,7 +287,30 @@ def workshop(desk: Desk, *, channels: Sequence[str] = ()) -> Workshop:
         token_key_id=desk.keys.token_key_id,
         new_token=uuid4,
         chance=chance,
+        public_url=desk.settings.http.public_url,
     )
+
+
+def reception(
+    desk: Desk, inbox: Inbox, meters: ReceiptMeters, hears: Callable[[], bool | None]
+) -> Reception:
+    """Return what receipts are taken in with."""
+    return Reception(
+        database=desk.database,
+        host=desk.host,
+        inbox=inbox,
+        meters=meters,
+        public_url=desk.settings.http.public_url,
+        token_keys=dict(desk.keys.token_keys),
+        hears=hears,
+    )
+
+
+def nowhere_to_report(plan: Plan) -> list[str]:
+    """Return the channels whose receipts have nowhere to go: no public URL is configured."""
+    if plan.settings.http.public_url is not None:
+        return []
+    return [name for name, port in plan.host.channels.items() if port.reads_callbacks]
 
 
 def attachment_cache(limits: AttachmentSettings) -> Cache:

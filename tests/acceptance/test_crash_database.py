@@ -63,6 +63,7 @@ WORK = (
             "add_suppressions",
             "open_tasks",
             "COMMIT open_tasks",
+            "find_receipts",
             "free_expired_claims",
             "find_lost_attempts",
             "find_ended_waits",

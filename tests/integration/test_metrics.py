@@ -21,7 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from acceptance.rig import Site, ended, found_site, people, relay_of, terminate, until, working
 from sendledger.metrics.exporter import Exporter
 from sendledger.metrics.labels import TASK_KINDS
-from sendledger.metrics.serving import Address, AddressRefused, serving
+from sendledger.metrics.serving import AddressRefused, serving
+from sendledger.settings.address import Address
 from sendledger.store.database import Database, DatabaseAway
 
 LOCAL = Address(host="127.0.0.1", port=0)

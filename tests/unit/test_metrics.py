@@ -16,7 +16,7 @@ from sendledger.metrics.families import age_families, counted_families, watched_
 from sendledger.metrics.labels import NO_SCOPE, OTHER, TASK_KINDS, Closed
 from sendledger.metrics.meters import Meters
 from sendledger.metrics.readings import Counted, Watched
-from sendledger.metrics.serving import Address, parse_address
+from sendledger.settings.address import Address, parse_address
 from sendledger.shipped import shipped
 from sendledger.store.watching import Backlog, DeliveryCount, Overdue
 

@@ -14,6 +14,7 @@ from sendledger.cli import (
     pauses,
     plan,
     rebuild,
+    serve,
     status,
     stuck,
     tasks,
@@ -40,7 +41,7 @@ app = typer.Typer(
 app.add_typer(database.app, name="db")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(template.app, name="template")
-for command in (check, plan, work, status, stuck, explain, rebuild, pauses):
+for command in (check, plan, work, serve, status, stuck, explain, rebuild, pauses):
     command.register(app)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sendledger.bootstrap import Plan, read_plan
+from sendledger.bootstrap import Plan, nowhere_to_report, read_plan
 from sendledger.cli.options import Config, Json, config_path
 from sendledger.settings.describe import Described, describe
 
@@ -37,8 +37,18 @@ def check(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002
     for loaded in plan.host.describe():
         hooks = ", ".join(loaded.hooks)
         console.print(f"plugin {loaded.name} ({loaded.distribution} {loaded.version}): {hooks}")
+    for warning in _warnings(plan):
+        console.print(f"[yellow]warning[/yellow] {escape(warning)}")
     for name, rules in plan.rules.items():
         console.print(f"channel {name}: {len(rules)} classification rules")
+
+
+def _warnings(plan: Plan) -> list[str]:
+    return [
+        f"channel {name} reads receipts, and nobody tells its provider where to send them: set"
+        " http.public_url, and run `sendledger serve`"
+        for name in nowhere_to_report(plan)
+    ]
 
 
 def _show(console: Console, title: str, rows: list[Described]) -> None:
@@ -61,6 +71,7 @@ def _document(plan: Plan) -> dict[str, object]:
             {"name": row.name, "distribution": row.distribution, "version": row.version}
             for row in plan.host.describe()
         ],
+        "warnings": _warnings(plan),
         "rules": {name: [rule.id for rule in rules] for name, rules in plan.rules.items()},
     }
 

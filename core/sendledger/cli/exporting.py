@@ -1,4 +1,4 @@
-"""``sendledger work --metrics``: show Prometheus the ledger and this worker, while the worker runs."""
+"""``--metrics``: show Prometheus the ledger and this process, while it runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rich.console import Console
 from sendledger.bootstrap import Desk
 from sendledger.cli.errors import UsageFault
 from sendledger.metrics.exporter import Exporter
-from sendledger.metrics.serving import Address, AddressRefused, parse_address, serving
-from sendledger.work.worker import Worker
+from sendledger.metrics.meters import Meters
+from sendledger.metrics.serving import AddressRefused, serving
+from sendledger.settings.address import Address, parse_address
 
 Metrics = Annotated[
     str | None,
@@ -37,16 +38,16 @@ def address_of(text: str | None) -> Address | None:
 
 @asynccontextmanager
 async def exporting(
-    desk: Desk, worker: Worker, address: Address | None, console: Console
+    desk: Desk, meters: Meters, address: Address | None, console: Console
 ) -> AsyncIterator[None]:
     """Serve metrics at *address*, if there is one, until the block ends. Raises :class:`UsageFault`."""
     if address is None:
         yield
         return
     exporter = Exporter(desk.database, channels=desk.plan.channels, grace=desk.plan.policy.grace)
-    worker.meters.registry.register(exporter)
+    meters.registry.register(exporter)
     try:
-        with serving(worker.meters.registry, address) as taken:
+        with serving(meters.registry, address) as taken:
             console.print(f"metrics at http://{taken}/metrics")
             reading = asyncio.create_task(exporter.run())
             try:

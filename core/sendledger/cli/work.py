@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,13 +19,12 @@ from sendledger.bootstrap import Desk, open_desk, workshop
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.exporting import Metrics, address_of, exporting
 from sendledger.cli.options import Config, config_path, run
+from sendledger.cli.running import LogJson, LogLevel, obey_signals, set_up_logs, told_if_abandoned
 from sendledger.cli.text import away, instant
 from sendledger.cli.watch import watch
 from sendledger.ledger.durations import parse_duration
-from sendledger.logs import configure_logs
-from sendledger.metrics.serving import Address
+from sendledger.settings.address import Address
 from sendledger.store import views
-from sendledger.store.database import DatabaseAway
 from sendledger.store.views import BatchCount
 from sendledger.work.worker import Drain, Worker
 
@@ -39,8 +37,6 @@ DrainFlag = Annotated[
 Within = Annotated[
     str, typer.Option("--within", help="With --drain: also wait for what falls due within this.")
 ]
-LogJson = Annotated[bool, typer.Option("--log-json", help="Write the log as JSON lines.")]
-LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,10 +58,7 @@ def work(  # noqa: PLR0913 - one parameter an option
     A second SIGTERM (or Ctrl-C) waits for nothing more: what is in flight is recorded as unknown.
     """
     limit, address = _duration(within), address_of(metrics)
-    try:
-        configure_logs(json=log_json, level=log_level)
-    except ValueError as error:
-        raise UsageFault(str(error)) from error
+    set_up_logs(as_json=log_json, level=log_level)
     run(_work(config_path(config), Drain(within=limit) if drain else None, address))
 
 
@@ -81,28 +74,18 @@ async def _work(config: Path, drain: Drain | None, address: Address | None) -> N
         worker = Worker(workshop(desk))
         # What start-up made stays for good; collections need not look through it again and again.
         gc.freeze()
-        _listen(worker)
+        obey_signals(worker.interrupt)
         console = Console(stderr=True, highlight=False)
         watching = asyncio.create_task(watch(console, worker.progress))
         try:
-            async with exporting(desk, worker, address, console):
+            async with exporting(desk, worker.meters, address, console):
                 await worker.run(drain=drain)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
-        if worker.stop.abandoned:
-            raise DatabaseAway(
-                "stopped while the database was away: what was in flight is recorded as unknown by the"
-                " next worker"
-            )
+        told_if_abandoned(worker.stop)
         await _report(desk, worker)
-
-
-def _listen(worker: Worker) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.interrupt)
 
 
 async def _report(desk: Desk, worker: Worker) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sendledger.store import side_effects
 from sendledger.store.database import Database
-from sendledger.store.side_effects import ClosedTask
+from sendledger.store.side_effects import ClosedTask, NewTask
+
+REFUSED = "receipts-refused"
 
 
 async def close_task(database: Database, task_id: int, *, actor: str) -> ClosedTask | None:
@@ -14,3 +16,18 @@ async def close_task(database: Database, task_id: int, *, actor: str) -> ClosedT
     """
     async with database.transaction() as connection:
         return await side_effects.close_task(connection, task_id, closed_by=actor)
+
+
+async def tell_refused(database: Database, channel: str, *, reason: str) -> None:
+    """Open the task that receipts of *channel* are refused again and again, for *reason*."""
+    task = NewTask(kind=REFUSED, cause=reason, scope_key=f"channel:{channel}")
+    async with database.transaction() as connection:
+        await side_effects.open_tasks(connection, [task])
+
+
+async def end_refused(database: Database, channel: str) -> None:
+    """Close what :func:`tell_refused` opened: receipts of *channel* are taken again."""
+    async with database.transaction() as connection:
+        await side_effects.close_tasks(
+            connection, [REFUSED], f"channel:{channel}", closed_by="receipt"
+        )

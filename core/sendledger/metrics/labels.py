@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sendledger.ledger.words import Awaits, Outcome, Scope, Status
 
 OTHER = "other"
+_WORD = re.compile(r"[a-z][a-z-]{0,31}")
 NO_SCOPE = "none"
 
 AWAITS = tuple(str(word) for word in Awaits)
@@ -35,3 +37,19 @@ class Closed:
     def __call__(self, word: str) -> str:
         """Return *word* if it is one of the set, else ``other``."""
         return word if word in self._known else OTHER
+
+
+class Learned:
+    """A set of label values that is closed by its size: the first few words of a plugin, then no more."""
+
+    def __init__(self, words_max: int = 20) -> None:
+        self._words_max = words_max
+        self._words: set[str] = set()
+
+    def __call__(self, word: str) -> str:
+        """Return *word* if it looks like one and is among the first, else ``other``."""
+        if word not in self._words:
+            if len(self._words) >= self._words_max or not _WORD.fullmatch(word):
+                return OTHER
+            self._words.add(word)
+        return word

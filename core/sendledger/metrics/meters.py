@@ -15,6 +15,7 @@ from prometheus_client import (
 )
 
 from sendledger.metrics.labels import MEANINGS, NO_SCOPE, OTHER, REFUSALS
+from sendledger.metrics.receipts import ReceiptMeters
 
 # One more series for each, and nobody asks when a counter was made.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -23,7 +24,7 @@ CLAIM_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 SUBMISSION_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 GROUP_ROWS = (1, 2, 5, 10, 20, 50, 100)
 
-Commit = Literal["opening", "accepted", "recorded"]
+Commit = Literal["opening", "accepted", "recorded", "received"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,9 @@ class Meters:
             buckets=GROUP_ROWS,
             registry=self.registry,
         )
-        self._channels = {name: self._channel(name, MEANINGS) for name in channels}
+        names = tuple(channels)
+        self.receipts = ReceiptMeters(self.registry, names)
+        self._channels = {name: self._channel(name, MEANINGS) for name in names}
         self._other: ChannelMeter | None = None
 
     def channel(self, name: str) -> ChannelMeter:

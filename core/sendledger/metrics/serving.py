@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -15,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from sendledger.logs import get_logger
+from sendledger.settings.address import Address
 
-PORT_MAX = 65535
 PATHS = ("/", "/metrics")
 
 log = get_logger(__name__)
@@ -24,30 +23,6 @@ log = get_logger(__name__)
 
 class AddressRefused(Exception):  # noqa: N818 - a refusal is the word for it
     """Metrics cannot be served there; says why and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where to listen; port 0 takes any that is free."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str) -> Address:
-    """Return the address that *text* writes, such as ``127.0.0.1:9464`` or ``[::1]:9464``.
-
-    Raises ``ValueError``. A host is asked for, so that nothing is open to a network by omission.
-    """
-    host, _, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    whole = bare != "" and (bare is not host or ":" not in bare)
-    if not (whole and port.isascii() and port.isdecimal() and int(port) <= PORT_MAX):
-        raise ValueError("expected HOST:PORT such as 127.0.0.1:9464 or [::1]:9464")
-    return Address(host=bare, port=int(port))
 
 
 class _Server(ThreadingTCPServer):

@@ -9,6 +9,13 @@ from datetime import datetime
 from sendledger.ledger.evidence import Evidence
 from sendledger.plugin.channel import Envelope
 
+CALLBACK_ROUTE = "/callbacks/{channel}/{token}"
+
+
+def callback_url(public_url: str, channel: str, token: str) -> str:
+    """Return where receipts of the attempt that *token* names are to be sent."""
+    return public_url + CALLBACK_ROUTE.format(channel=channel, token=token)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackRequest:

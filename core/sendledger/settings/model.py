@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from sendledger.ledger.limits import Limits
+from sendledger.settings.address import Address, parse_address, public_url
 from sendledger.settings.attachments import AttachmentSettings
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import LocalPath, PositiveDuration, SettingsModel
@@ -83,6 +84,21 @@ Rate = Annotated[
 """How many attempts may begin in a second; 0.0001 is one in almost three hours."""
 
 
+def _listen(found: str) -> str:
+    return str(parse_address(found))
+
+
+Listen = Annotated[str, AfterValidator(_listen)]
+"""HOST:PORT; an IPv6 host in brackets."""
+
+PublicUrl = Annotated[
+    str,
+    AfterValidator(public_url),
+    WithJsonSchema({"type": "string", "pattern": "^https?://"}),
+]
+"""An https URL without query; http for this machine only."""
+
+
 class LimitSettings(SettingsModel):
     """What a channel may do, over all workers together; what is not set is not limited.
 
@@ -107,6 +123,22 @@ class ChannelSettings(SettingsModel):
     slots: int = Field(default=50, ge=1, le=10_000)
     limits: LimitSettings = LimitSettings()
     settings: RawBlock
+
+
+class HttpSettings(SettingsModel):
+    """Where ``sendledger serve`` listens, and how the world finds it.
+
+    ``listen`` is HOST:PORT, behind a proxy that speaks TLS. ``public_url`` is what providers call and sign:
+    the only URL that is believed, whatever a request says of its host.
+    """
+
+    listen: Listen = Field(default="127.0.0.1:8080", validate_default=True)
+    public_url: PublicUrl | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return parse_address(self.listen)
 
 
 class WorkerSettings(SettingsModel):
@@ -147,4 +179,5 @@ class Settings(SettingsModel):
     channels: dict[Name, ChannelSettings] = Field(default={})
     plugins: tuple[Name, ...] = ("policy",)
     worker: WorkerSettings = WorkerSettings()
+    http: HttpSettings = HttpSettings()
     attachments: AttachmentSettings = AttachmentSettings()

@@ -39,6 +39,7 @@ _BEGIN = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 _READ_SERVER = statement("read_server")
 _READ_INSTALLATION = statement("read_installation")
 _NOTE_POLICY = statement("note_policy")
+_READ_REVISION = statement("read_revision")
 
 
 class DatabaseRefused(Exception):  # noqa: N818 - a refusal is the word for it
@@ -163,6 +164,13 @@ class Database:
         """Return what the server says of itself, its clock included."""
         async with self.connection() as connection:
             return await _read_server(connection)
+
+    async def written_for(self, *, within_s: float) -> str | None:
+        """Return the revision of the schema. Raises ``DatabaseAway``, and ``DatabaseError`` without one."""
+        async with self.connection(within_s) as connection:
+            cursor = await connection.execute(_READ_REVISION)
+            row = await cursor.fetchone()
+        return None if row is None else str(row[0])
 
     async def note_policy(self, revision: str, document: str) -> None:
         """Keep what *revision* said, so that every observation can be read back."""

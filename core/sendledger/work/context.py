@@ -14,6 +14,8 @@ from sendledger.ledger.limits import Limits
 from sendledger.ledger.policy import Policy
 from sendledger.plugin.channel import Content
 from sendledger.plugin.host import PluginHost
+from sendledger.plugin.port import ChannelPort
+from sendledger.plugin.receipts import callback_url
 from sendledger.store.database import Database
 from sendledger.store.planning import ContentRow
 
@@ -64,7 +66,10 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """Everything a worker process works with. ``new_token`` and ``chance`` are its only randomness."""
+    """Everything a worker process works with. ``new_token`` and ``chance`` are its only randomness.
+
+    ``public_url`` is where receipts come in; None where nobody takes them in.
+    """
 
     database: Database
     listen_dsn: str
@@ -78,3 +83,10 @@ class Workshop:
     token_key_id: int
     new_token: Callable[[], UUID]
     chance: Callable[[], float]
+    public_url: str | None = None
+
+    def callback_url(self, port: ChannelPort, token: str) -> str | None:
+        """Return where receipts of the attempt that *token* names go; None where none is taken in."""
+        if self.public_url is None or not port.reads_callbacks:
+            return None
+        return callback_url(self.public_url, port.name, token)

@@ -25,6 +25,12 @@ class Listener:
     ) -> None:
         self._dsn, self._wake, self._chance = dsn, wake, chance
         self.listening = False
+        self._refused = False
+
+    @property
+    def hears(self) -> bool | None:
+        """As ``listening``; None once a pooler was found in the way."""
+        return None if self._refused else self.listening
 
     async def run(self) -> None:
         """Listen until cancelled; after each (re)connection everyone looks for what was missed.
@@ -37,6 +43,7 @@ class Listener:
                 await self._listen()
             except DatabaseRefused as refused:
                 log.warning("not listening, polling goes on", reason=str(refused))
+                self._refused = True
                 return
             except DatabaseAway:
                 pass

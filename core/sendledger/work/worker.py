@@ -11,12 +11,14 @@ from sendledger.logs import get_logger
 from sendledger.metrics.meters import Meters
 from sendledger.store import deliveries
 from sendledger.store.database import DatabaseAway
+from sendledger.store.inbox import HINT
 from sendledger.work.context import GROUP_MAX, Workshop
 from sendledger.work.dispatch import Dispatch
 from sendledger.work.leases import Leases
 from sendledger.work.listen import Listener
 from sendledger.work.presence import Register
 from sendledger.work.progress import Progress
+from sendledger.work.receipts import ReceiptLoop
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 from sendledger.work.sweep import Sweep
@@ -48,8 +50,10 @@ class Worker:
             self.meters,
             accepted_max=max((channel.group_max for channel in shop.channels), default=GROUP_MAX),
         )
+        self._listener: Listener | None = None
         self._leases = Leases(shop.database, lease=shop.rhythm.lease)
         self._sweep = Sweep(shop, self._recording, self.progress)
+        self._receipts = ReceiptLoop(shop, self.meters, self._recording.pass_on)
         self._dispatches = [
             Dispatch(
                 shop,
@@ -68,7 +72,8 @@ class Worker:
         ):
             log.info("resumed, the configuration changed", scope_key=scope_key)
         wake = {dispatch.channel: dispatch.wake for dispatch in self._dispatches}
-        listener = Listener(self._shop.listen_dsn, wake, self._shop.chance)
+        wake[HINT] = self._receipts.wake
+        listener = self._listener = Listener(self._shop.listen_dsn, wake, self._shop.chance)
         names = tuple(channel.name for channel in self._shop.channels)
         register = Register(self._shop.database, self._shop.new_token(), names, self.progress)
         async with asyncio.TaskGroup() as tasks:
@@ -78,6 +83,7 @@ class Worker:
                 tasks.create_task(self._recording.run()),
                 tasks.create_task(self._leases.run(self.stop)),
                 tasks.create_task(self._sweep.run(self.stop)),
+                tasks.create_task(self._receipts.run(self.stop)),
             ]
             if drain is not None:
                 support.append(tasks.create_task(self._drain(drain)))
@@ -89,6 +95,11 @@ class Worker:
                 task.cancel()
         if not self.stop.abandoned:
             await register.leave()
+
+    @property
+    def hears(self) -> bool | None:
+        """Whether new work is heard of at once; None where a pooler lets nobody listen."""
+        return None if self._listener is None else self._listener.hears
 
     def interrupt(self) -> None:
         """Stop in order; told a second time, wait for nothing more: what is in flight is unknown."""

@@ -1,0 +1,1 @@
+"""HTTP in: receipts that providers report, and the question whether this process is well."""

@@ -1,0 +1,178 @@
+"""A channel with receipts and a look-up, and the office it speaks to: all in one process, and scripted.
+
+A receipt is a form, signed with HMAC-SHA256 over the URL and the body. ``office`` is told by tests how
+to answer; what it took it remembers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlencode
+
+from plugins_for_tests.recorder import RecorderWriter
+from sendledger.plugin import (
+    Asked,
+    CallbackRefused,
+    CallbackRequest,
+    Capabilities,
+    Channel,
+    Classification,
+    Content,
+    Destination,
+    DestinationRefused,
+    Envelope,
+    Evidence,
+    Found,
+    Outcome,
+    Receipt,
+    Receipts,
+    Session,
+    SettingsModel,
+    Writer,
+    hookimpl,
+)
+
+SIGNATURE = "x-courier-signature"
+OUTCOMES = {
+    "taken": Outcome.ACCEPTED,
+    "sent": Outcome.ACCEPTED,
+    "arrived": Outcome.DELIVERED,
+    "away": Outcome.TRANSIENT,
+    "never": Outcome.PERMANENT,
+}
+
+
+class CourierSettings(SettingsModel):
+    key: str = "a key of the tests"
+
+
+settings_model = CourierSettings
+
+
+@dataclass(slots=True)
+class Office:
+    """What the other side took, and how it answers next: ``lost`` takes a message and never says so."""
+
+    lost: bool = False
+    away: bool = False
+    copies: int = 1
+    word: str = "sent"
+    submitted: list[Envelope] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+
+    def find(self, asked: Asked) -> Found:
+        """Answer what became of an attempt."""
+        self.asked.append(asked)
+        if self.away:
+            return Found(failed="away")
+        took = any(letter.token == asked.envelope.token for letter in self.submitted)
+        receipt = Receipt(identity=self.word, evidence=evidence(self.word, stage="look-up"))
+        return Found(receipts=(receipt,) * (self.copies if took else 0))
+
+
+office = Office()
+
+
+def begin_anew() -> Office:
+    """Return the office as it is at first."""
+    for name, value in ((name, getattr(Office(), name)) for name in Office.__slots__):
+        setattr(office, name, value)
+    return office
+
+
+def evidence(word: str, *, stage: str = "receipt", literal: bytes = b"") -> Evidence:
+    return Evidence(
+        stage=stage,
+        handed_over=True,
+        answered=True,
+        literal=literal,
+        provider_reference="letter-1",
+        facts={"word": word},
+    )
+
+
+def signed(url: str, body: bytes, key: str = CourierSettings().key) -> dict[str, str]:
+    """Return the headers of a genuine receipt."""
+    digest = hmac.new(key.encode(), url.encode() + body, hashlib.sha256).hexdigest()
+    return {SIGNATURE: digest, "content-type": "application/x-www-form-urlencoded"}
+
+
+def form(word: str, event: str | None = None) -> bytes:
+    """Return the body of a receipt."""
+    return urlencode({"event": event or word, "word": word, "to": "pat@home.test"}).encode()
+
+
+class Courier:
+    capabilities = Capabilities(
+        parts={"text": False},
+        required_parts=frozenset({"text"}),
+        receipts=Receipts.DELIVERED,
+        look_up=True,
+    )
+
+    def __init__(self, settings: CourierSettings) -> None:
+        self._settings = settings
+
+    @hookimpl
+    def sendledger_destination(self, text: str) -> Destination:
+        if not re.fullmatch(r"\S+@\S+", text):
+            raise DestinationRefused("courier.address", "write somebody@somewhere")
+        return Destination(address=text, canonical=text.lower())
+
+    @hookimpl
+    def sendledger_prepare(self, content: Content) -> Writer:
+        return RecorderWriter(content.parts["text"])
+
+    @hookimpl
+    def sendledger_session(self) -> AbstractAsyncContextManager[Session]:
+        return nullcontext(self)
+
+    @hookimpl
+    async def sendledger_submit(self, session: Session, envelope: Envelope) -> Evidence:
+        assert session is self
+        office.submitted.append(envelope)
+        if office.lost:
+            return Evidence(stage="post", fault="timeout", handed_over=True, answered=False)
+        return evidence("taken", stage="post")
+
+    @hookimpl
+    def sendledger_classify(
+        self,
+        channel: str,  # noqa: ARG002
+        evidence: Evidence,
+    ) -> Classification | None:
+        outcome = OUTCOMES.get(evidence.facts.get("word", ""))
+        word = evidence.facts.get("word")
+        return None if outcome is None else Classification(rule=f"courier.{word}", outcome=outcome)
+
+    @hookimpl
+    def sendledger_read_callback(self, request: CallbackRequest) -> Sequence[Receipt]:
+        expected = signed(request.url, request.body, self._settings.key)[SIGNATURE]
+        if not hmac.compare_digest(expected, request.headers.get(SIGNATURE, "")):
+            raise CallbackRefused("signature")
+        fields = parse_qs(request.body.decode())
+        if "word" not in fields:
+            raise CallbackRefused("malformed", status=400)
+        if fields["word"] == ["burst"]:
+            raise RuntimeError(fields["to"][0])
+        if fields["word"] == ["hello"]:
+            return []
+        [word], [event] = fields["word"], fields["event"]
+        return [Receipt(identity=event, evidence=evidence(word, literal=request.body))]
+
+    @hookimpl
+    async def sendledger_look_up(self, attempts: Sequence[Asked]) -> Sequence[Found]:
+        return [office.find(asked) for asked in attempts]
+
+    def sender_of(self, content_settings: Mapping[str, str]) -> str:
+        return content_settings.get("from", "office")
+
+
+@hookimpl
+def sendledger_channel(settings: CourierSettings) -> Channel:
+    return Courier(settings)
