@@ -1,4 +1,6 @@
-"""A next hop of one's own: an SMTP capture server with scripted outcomes, for demos, staging and tests.
+"""Next hops of one's own, for demos, staging and tests: an SMTP capture server with scripted outcomes.
+
+A stand-in for Twilio is beside it, in :mod:`sendledger_sandbox.twilio`.
 
 ``python -m sendledger_sandbox smtp --port 2525 --journal accepted.jsonl`` serves it; in a test::
 

@@ -94,9 +94,7 @@ class Callbacks:
 
     async def post(self, message: Message, change: Change, *, forged: bool = False) -> None:
         """Post one, and again as long as its URL asks for it; a caller who is away is no error."""
-        if message.request.callback_url is None:
-            return
-        url, fragment = urldefrag(message.request.callback_url)
+        url, fragment = urldefrag(message.request.callback_url or "")
         where = replace(where_of(message), status=change.status)
         await self._provider.tell(Phase.CALLBACK, where)
         tries, answer = await self._insist(url, fields_of(message, change), fragment, forged=forged)

@@ -60,7 +60,7 @@ class Courses:
 
     async def _tell(self, message: Message, change: Change, course: Course) -> None:
         odd, post = course.oddities, self._callbacks.post
-        if Oddity.NO_CALLBACKS in odd:
+        if Oddity.NO_CALLBACKS in odd or message.request.callback_url is None:
             return
         if Oddity.FORGED_FIRST in odd:
             lie = replace(change, status="failed", error_code=30007)

@@ -12,6 +12,7 @@ from sendledger_sandbox.twilio.numbers import TWILIOS_OWN_SENDERS
 from sendledger_sandbox.twilio.provider import Provider
 
 BODY_MAX = 1600
+CALLBACK_URL_MAX = 4000
 
 _NUMBER = re.compile(r"\+1[2-9]\d{9}|\+[2-9]\d{6,14}")
 _SENDER = re.compile(rf"{_NUMBER.pattern}|\d{{3,8}}|[A-Za-z0-9 ]{{1,11}}")
@@ -38,7 +39,7 @@ def read_form(form: Mapping[str, str], provider: Provider) -> Request:
         (sender == "" or _SENDER.fullmatch(sender) is not None, 21212),
         (sender == "" or provider.senders is None or sender in provider.senders, 21606),
         (len(body) <= BODY_MAX, 21617),
-        (url == "" or _is_web_address(url), 21609),
+        (url == "" or _may_be_called(url), 21609),
         (to not in provider.opted_out, 21610),
     )
     for in_order, code in checks:
@@ -54,9 +55,15 @@ def read_form(form: Mapping[str, str], provider: Provider) -> Request:
     )
 
 
-def _is_web_address(url: str) -> bool:
-    found = urlsplit(url)
-    return found.scheme in {"http", "https"} and bool(found.hostname)
+def _may_be_called(url: str) -> bool:
+    """Whether Twilio would call back at *url*: 4,000 characters at most, no underscore in the host."""
+    try:
+        found = urlsplit(url)
+        host, port = found.hostname or "", found.port
+    except ValueError:
+        return False
+    plain = url.isascii() and len(url) <= CALLBACK_URL_MAX and port != 0
+    return plain and found.scheme in {"http", "https"} and host != "" and "_" not in host
 
 
 def _send_at(form: Mapping[str, str]) -> datetime | None:

@@ -203,7 +203,8 @@ class _Door(web.Server):
         meeting = self._met.get(handler)
         if meeting is None:
             raise Dropped
-        await asyncio.wait([meeting])
+        if not meeting.done():
+            await asyncio.wait([meeting])
         if meeting.cancelled():
             raise Dropped
         return meeting.result()
