@@ -12,12 +12,11 @@ from types import TracebackType
 
 from sendledger.attachments.faults import AWAY
 from sendledger.journal.advance import Entry
-from sendledger.ledger import decisions, tokens
+from sendledger.ledger import decisions
 from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.findings import Finding, result_of
 from sendledger.ledger.words import Outcome, Scope, Status
 from sendledger.plugin.channel import (
-    Addressee,
     Attachment,
     ContentFault,
     Envelope,
@@ -31,6 +30,7 @@ from sendledger.store.attempts import Opening
 from sendledger.store.deliveries import Claimed
 from sendledger.work.context import Workshop
 from sendledger.work.enclosing import AttachmentsAway, Enclosures
+from sendledger.work.envelope import Whom, write_envelope
 from sendledger.work.opening import Answer, Openings
 from sendledger.work.progress import Progress
 from sendledger.work.proposals import unless_told, when_waiting
@@ -140,28 +140,19 @@ class Handoffs:
         return outcome if isinstance(outcome, Returned) else await self._record(ready, outcome)
 
     def _write(self, ready: Ready, attachments: tuple[Attachment, ...]) -> Envelope:
-        row, shop = ready.claimed, self._shop
+        row = ready.claimed
         assert row.destination is not None and row.variables is not None  # noqa: PT018
-        token = tokens.mint(
-            shop.token_keys, shop.token_key_id, intent_id=row.intent_id, number=ready.number
-        )
-        addressee = Addressee(
-            intent_key=row.intent_key.hex(),
-            attempt_number=ready.number,
-            token=token,
+        whom = Whom(
+            intent_id=row.intent_id,
+            intent_key=row.intent_key,
+            number=ready.number,
+            token_key_id=self._shop.token_key_id,
             destination=row.destination,
             variables=row.variables,
             attachments=attachments,
-        )
-        return Envelope(
-            intent_key=addressee.intent_key,
-            attempt_number=ready.number,
-            token=token,
-            destination=row.destination,
-            message=ready.writer.write(addressee),
             not_after=row.not_after,
-            callback_url=shop.callback_url(self._port, token),
         )
+        return write_envelope(self._shop, self._port, ready.writer, whom)
 
     async def _fault(self, ready: Ready, fault: ContentFault) -> None:
         finding = decisions.fault(fault.rule, ready.number)
