@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ class Asked:
         return dict(parse_qsl(self.body.decode(), keep_blank_values=True))
 
 
+class LastWords(bytes):
+    """An answer after which the peer hangs up."""
+
+
 Respond = Callable[[Asked], bytes | Awaitable[bytes | None] | None]
 """Gives the bytes of an answer; nothing means to hang up."""
 
@@ -41,9 +46,10 @@ def response(status: int, body: bytes, **headers: str) -> bytes:
 class HttpPeer:
     """Listens on loopback; ``respond`` may be changed while it runs. An async context manager."""
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond: Respond, *, tls: ssl.SSLContext | None = None) -> None:
         self.respond = respond
         self.host, self.port = "127.0.0.1", 0
+        self._tls = tls
         self.asked: list[Asked] = []
         self._said = bytearray()
         self.met = 0
@@ -53,7 +59,7 @@ class HttpPeer:
     @property
     def url(self) -> str:
         """The base of its addresses."""
-        return f"http://{self.host}:{self.port}"
+        return f"http{'s' if self._tls else ''}://{self.host}:{self.port}"
 
     @property
     def said(self) -> bytes:
@@ -74,7 +80,7 @@ class HttpPeer:
 
     async def come_back(self) -> None:
         """Listen, again on the same port."""
-        self._listener = await asyncio.start_server(self._meet, self.host, self.port)
+        self._listener = await asyncio.start_server(self._meet, self.host, self.port, ssl=self._tls)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def leave(self) -> None:
@@ -112,6 +118,8 @@ class HttpPeer:
                 self._said += octets
                 writer.write(octets)
                 await writer.drain()
+                if isinstance(octets, LastWords):
+                    return
 
 
 async def _unless_left(

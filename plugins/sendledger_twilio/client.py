@@ -100,7 +100,7 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         try:
             return await connector.connect(request, [], self._timeout())
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _unreached(error) from None
+            raise unreached(error) from None
 
     async def request(  # noqa: PLR0913, PLR0917 - the SDK's signature
         self,
@@ -126,7 +126,7 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
                 async with session.request(method, uri, **asked) as answer:
                     return Answer(answer.status, await _read(answer), _kept(answer.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _unreached(error) from None
+            raise unreached(error) from None
         except TimeoutError:
             raise Unanswered("timeout") from None
         except aiohttp.ClientResponseError:
@@ -189,7 +189,8 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in _KEPT_HEADERS if name in headers}
 
 
-def _unreached(error: Exception) -> Unreached:
+def unreached(error: Exception) -> Unreached:
+    """Return what *error* says in closed words; its text names hosts, and may name more."""
     match error:
         case aiohttp.ClientSSLError():
             return Unreached("tls", "tls")

@@ -6,10 +6,13 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 
 from sendledger.plugin import Evidence, Outcome, Scope
 from sendledger_twilio.answer import evidence_of, read_date, read_retry_after
+from sendledger_twilio.client import unreached
 from sendledger_twilio.submission import fields_of
 from sms_kit import NOW, PLEASANT, SENDER, SERVICE, SID, envelope, judge, settings_for
 
@@ -150,3 +153,28 @@ def test_a_message_is_valid_no_longer_than_the_settings_say() -> None:
     fields = fields_of(envelope(), settings_for(validity_max="5m"), now=NOW)
     assert fields is not None
     assert fields["ValidityPeriod"] == "300"
+
+
+# --- faults of the connection ----------------------------------------------------------------------
+
+KEY = ConnectionKey("api.example", 443, True, True, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "stage", "fault"),
+    [
+        (aiohttp.ClientConnectorDNSError(KEY, OSError(PLEASANT)), "connect", "dns"),
+        (aiohttp.ClientConnectorError(KEY, OSError(PLEASANT)), "connect", "refused"),
+        (aiohttp.ClientConnectorCertificateError(KEY, Exception(PLEASANT)), "tls", "tls"),
+        (aiohttp.ClientConnectorSSLError(KEY, OSError(PLEASANT)), "tls", "tls"),
+        (aiohttp.ConnectionTimeoutError(PLEASANT), "connect", "timeout"),
+        (TimeoutError(PLEASANT), "connect", "timeout"),
+        (aiohttp.ClientConnectionError(PLEASANT), "connect", "closed"),
+    ],
+)
+def test_a_connection_that_was_not_to_be_had_has_a_word_and_no_text(
+    error: Exception, stage: str, fault: str
+) -> None:
+    found = unreached(error)
+    assert (found.stage, found.fault) == (stage, fault)
+    assert PLEASANT not in str(found)
