@@ -129,7 +129,7 @@ class Planner:
         not hold this installation's ledger; ``PluginFault``, and psycopg's own errors.
         """
         intake = open_intake(batch, self._host, self._keys)
-        attaching = open_attaching(batch, self._host, Files(self._attachments))
+        attaching = open_attaching(batch, self._host.channels, Files(self._attachments))
         self._refuse_stranger(await read_binding(connection))
         rejects: list[Reject] = []
         rows = attaching.attached(_rows(recipients))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
@@ -120,17 +121,23 @@ async def test_rows_wait_while_their_store_is_away_and_go_by_themselves_when_it_
         }
 
 
+@pytest.mark.parametrize("hangs", [False, True], ids=["refuses", "hangs"])
 async def test_a_store_that_is_away_holds_up_nobody_without_attachments(
-    site: Site, shaky: type[ShakyStore]
+    site: Site, shaky: type[ShakyStore], hangs: bool
 ) -> None:
     async with relay_of(site):
         await site.planned(people(10))
         del site.batch["attachments"]
         site.batch["report"] = "news"
+        site.settings["attachments"]["fetch_max"] = "200ms"
         await site.planned({"n1": "news1@home.test", "n2": "news2@home.test"})
         shaky.fault = ConnectionRefusedError("10.0.0.1")
+        shaky.hanging = threading.Event() if hangs else None
         async with working(site):
             await until(lambda: site.row("n1").status == site.row("n2").status == "submitted")
+            await until(lambda: site.row("s9").rule == "attachment.store-away")
+            if shaky.hanging is not None:
+                shaky.hanging.set()
 
 
 async def test_a_file_that_is_kept_from_us_makes_its_own_row_wait(

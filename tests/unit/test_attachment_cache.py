@@ -165,7 +165,7 @@ async def test_a_store_that_hangs_is_given_up_and_blocks_nobody(store: type[Shak
 def test_one_row_alone_closes_the_store_for_nobody() -> None:
     outage = Outage(policy=POLICY)
     assert [outage.met(1, now) for now in (0.0, 1.0, 2.0, 3.0)] == [POLICY.probe] * 4
-    assert outage.remaining(3.0) is None
+    assert [outage.ask(intent_id, 3.0) for intent_id in range(100)] == [None] * 100
 
 
 def test_a_store_that_is_away_is_asked_ever_more_rarely_until_it_gives_something() -> None:
@@ -174,10 +174,16 @@ def test_a_store_that_is_away_is_asked_ever_more_rarely_until_it_gives_something
     for _ in range(6):
         for intent_id in (1, 2, 3):
             wait = outage.met(intent_id, now)
-        assert outage.remaining(now) == wait
+        assert outage.ask(4, now) == wait
         waits.append(wait)
         now += wait.total_seconds()
-        assert outage.remaining(now) is None
+        # It is asked again by as many as can close it, and by the next when one had its answer.
+        asked = [outage.ask(intent_id, now) for intent_id in range(5)]
+        assert asked == [None, None, None, POLICY.probe, POLICY.probe]
+        outage.done(1)
+        assert outage.ask(5, now) is None
+        for intent_id in range(6):
+            outage.done(intent_id)
     assert [wait / POLICY.probe for wait in waits] == [1, 2, 4, 8, 10, 10]
     outage.over()
     assert [outage.met(intent_id, now) for intent_id in (1, 2, 3)] == [POLICY.probe] * 3
@@ -188,4 +194,4 @@ def test_who_meets_a_closed_store_waits_with_the_others() -> None:
     for intent_id in (1, 2, 3):
         outage.met(intent_id, 0.0)
     assert outage.met(4, 10.0) == POLICY.probe - timedelta(seconds=10)
-    assert outage.remaining(29.9) == POLICY.probe / 10
+    assert outage.ask(4, 29.9) == POLICY.probe / 10

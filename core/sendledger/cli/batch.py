@@ -39,7 +39,9 @@ def placed(batch: BatchFile) -> Iterator[None]:
 def read_attaching(batch: BatchFile, plan: Plan) -> Attaching | NothingAttached:
     """Return how the rows of *batch* come by their files. Raises ``SettingsError``."""
     with placed(batch):
-        return open_attaching(batch_of(batch.settings), plan.host, Files(plan.settings.attachments))
+        return open_attaching(
+            batch_of(batch.settings), plan.host.channels, Files(plan.settings.attachments)
+        )
 
 
 def read_columns(

@@ -36,7 +36,7 @@ from sendledger.journal.batch import (
 )
 from sendledger.journal.plan import Entries, each
 from sendledger.plugin import Attachment
-from sendledger.plugin.host import PluginHost
+from sendledger.plugin.port import ChannelPort
 from sendledger.settings.batch import media_type_text
 
 AHEAD_ROWS = 16
@@ -213,11 +213,13 @@ class NothingAttached:
         return ()
 
 
-def open_attaching(batch: Batch, host: PluginHost, files: Files) -> Attaching | NothingAttached:
+def open_attaching(
+    batch: Batch, channels: Mapping[str, ChannelPort], files: Files
+) -> Attaching | NothingAttached:
     """Return how the rows of *batch* come by their files. Raises :class:`BatchFault`."""
     if not batch.attachments:
         return NothingAttached()
-    channel = host.channels.get(batch.channel)
+    channel = channels.get(batch.channel)
     if channel is not None and not channel.capabilities.attachments:
         sentence = f'the channel "{batch.channel}" carries no files; leave attachments out'
         raise BatchFault((ATTACHMENTS,), sentence)

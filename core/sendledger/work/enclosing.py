@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -50,21 +50,27 @@ class Enclosures:
         if not self._capabilities.attachments:
             raise ContentFault("attachment.unsupported", "the channel carries no files")
         references = references_of(row.attachments, row.attachment_places)
-        wait = self._outage.remaining(time.monotonic())
+        async with AsyncExitStack() as lent:
+            contents = await self._borrow(row, references, lent)
+            yield tuple(map(_attachment, references, contents))
+
+    async def _borrow(
+        self, row: Claimed, references: Sequence[Reference], lent: AsyncExitStack
+    ) -> tuple[bytes, ...]:
+        wait = self._outage.ask(row.intent_id, time.monotonic())
         if wait is not None:
             raise AttachmentsAway(wait)
-        lent = self._cache.lend(references)
         try:
-            contents = await lent.__aenter__()
+            contents = await lent.enter_async_context(self._cache.lend(references))
         except AttachmentFault as fault:
+            self._outage.over()  # a store that says what is wrong with a file is there
             raise ContentFault(fault.rule, fault.reason) from None
         except (PlaceRefused, StoreAway) as away:
             raise AttachmentsAway(self._met(row, away)) from None
-        self._outage.over()
-        try:
-            yield tuple(map(_attachment, references, contents))
         finally:
-            await lent.__aexit__(None, None, None)
+            self._outage.done(row.intent_id)
+        self._outage.over()
+        return contents
 
     def _met(self, row: Claimed, away: PlaceRefused | StoreAway) -> timedelta:
         """Count what kept *row* from its files, and return how long it waits."""
@@ -81,23 +87,33 @@ class Enclosures:
 class Outage:
     """When a store that does not answer is asked again: ever more rarely, as policy says of back-off.
 
-    One row alone closes it for nobody else, whatever it meets: it may be the row.
+    One row alone closes it for nobody else, whatever it meets: it may be the row. After an outage only as
+    many ask at a time as can tell that it goes on; a store that hangs would take every slot otherwise.
     """
 
     policy: Policy
     _intents: set[int] = field(default_factory=set)
+    _asking: set[int] = field(default_factory=set)
     _closed_until: float = 0.0
     _wait: timedelta = timedelta(0)
 
-    def remaining(self, now: float) -> timedelta | None:
-        """Return how long nobody asks yet; None: it may be asked."""
-        left = timedelta(seconds=self._closed_until - now)
-        return max(left, self.policy.probe / 10) if left > timedelta(0) else None
+    def ask(self, intent_id: int, now: float) -> timedelta | None:
+        """Return how long a row waits before it may ask; None: now, until :meth:`done`."""
+        if (left := self._left(now)) is not None:
+            return left
+        if self._wait and len(self._asking) >= self.policy.back_off_intents:
+            return self.policy.probe
+        self._asking.add(intent_id)
+        return None
+
+    def done(self, intent_id: int) -> None:
+        """Let others ask in the place of a row that had its answer, or waits for none any more."""
+        self._asking.discard(intent_id)
 
     def met(self, intent_id: int, now: float) -> timedelta:
         """Count a row that met the outage; returns how long it waits."""
         self._intents.add(intent_id)
-        if (left := self.remaining(now)) is not None:
+        if (left := self._left(now)) is not None:
             return left
         if len(self._intents) < self.policy.back_off_intents:
             return self.policy.probe
@@ -110,6 +126,11 @@ class Outage:
         """Forget what happened before: the store gave something."""
         self._intents.clear()
         self._closed_until, self._wait = 0.0, timedelta(0)
+
+    def _left(self, now: float) -> timedelta | None:
+        """Return how long it is closed yet, and at least so long that nobody spins."""
+        left = timedelta(seconds=self._closed_until - now)
+        return max(left, self.policy.probe / 10) if left > timedelta(0) else None
 
 
 def _attachment(reference: Reference, content: bytes) -> Attachment:
