@@ -160,6 +160,23 @@ async def test_connections_can_be_dropped_before_anything_is_read(twilio: Twilio
     assert twilio.connections.total == 2
 
 
+async def test_a_request_that_breaks_off_or_is_no_http_is_no_fault_of_the_stand_in(
+    twilio: TwilioStandIn,
+) -> None:
+    for broken in (
+        b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nTo=",
+        b"hello\r\n\r\n",
+        b"",
+    ):
+        _, writer = await asyncio.open_connection(twilio.host, twilio.port)
+        writer.write(broken)
+        writer.close()
+        await writer.wait_closed()
+    assert (await create(twilio)).status == 201
+    await twilio.close()
+    assert (twilio.connections.total, twilio.connections.open) == (4, 0)
+
+
 async def test_more_requests_at_a_time_than_are_allowed_are_told_429(
     twilio: TwilioStandIn,
 ) -> None:

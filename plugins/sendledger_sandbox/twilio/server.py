@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -75,8 +75,8 @@ class TwilioStandIn(Provider):
         await self._api.accepting.at_rest()
         await self._courses.tasks.stop()
         await self._end()
-        for fault in (*self._faults, *self._courses.tasks.faults):
-            raise fault
+        if faults := [*self._faults, *self._courses.tasks.faults]:
+            raise faults[0]
 
     async def _end(self) -> None:
         await self._client.close()
@@ -111,9 +111,11 @@ class TwilioStandIn(Provider):
 
     # --- HTTP ------------------------------------------------------------------------------------
 
-    async def _meet(self, transport: asyncio.Transport) -> int:
-        """Count a connection and return its number; the script may end it here."""
-        number = self.connections.opened()
+    def _meet(self, transport: asyncio.Transport) -> asyncio.Task[int]:
+        """Count a connection; the task ends with its number when the first request may be read."""
+        return asyncio.create_task(self._welcome(transport, self.connections.opened()))
+
+    async def _welcome(self, transport: asyncio.Transport, number: int) -> int:
         try:
             await self.reach(Phase.CONNECT, Where(connection=number))
         except Dropped:
@@ -124,8 +126,10 @@ class TwilioStandIn(Provider):
         return number
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        # What cannot be read is between the peer and the HTTP library, which answers it.
+        body = await request.read()
         try:
-            return await self._respond(request)
+            return await self._respond(request, body)
         except Dropped:
             pass
         except Exception as fault:  # noqa: BLE001 - raised again when the server is left
@@ -134,10 +138,10 @@ class TwilioStandIn(Provider):
             request.transport.abort()
         return web.Response(status=500)
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         assert self._door is not None
         number = await self._door.number_of(request.protocol)
-        reply = await self._api.answer(await _read(request, number))
+        reply = await self._api.answer(_call(request, body, number))
         response = web.Response(
             status=reply.status,
             body=reply.body,
@@ -153,8 +157,7 @@ class TwilioStandIn(Provider):
         return response
 
 
-async def _read(request: web.BaseRequest, connection: int) -> Call:
-    body = await request.read()
+def _call(request: web.BaseRequest, body: bytes, connection: int) -> Call:
     pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
     return Call(
         method=request.method,
@@ -167,12 +170,12 @@ async def _read(request: web.BaseRequest, connection: int) -> Call:
 
 
 class _Door(web.Server):
-    """The HTTP server of one period of listening; lets *meet* end before a connection's first request."""
+    """The HTTP server of one period of listening; answers on a connection once *meet* has ended."""
 
     def __init__(
         self,
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        meet: Callable[[asyncio.Transport], Coroutine[None, None, int]],
+        meet: Callable[[asyncio.Transport], asyncio.Task[int]],
         part: Callable[[], None],
     ) -> None:
         # A request ends with its connection, so that nobody is kept waiting for whom nobody waits.
@@ -184,7 +187,7 @@ class _Door(web.Server):
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         self._transports[handler] = transport
-        self._met[handler] = asyncio.create_task(self._meet(transport))
+        self._met[handler] = self._meet(transport)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
