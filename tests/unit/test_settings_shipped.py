@@ -15,9 +15,11 @@ from sendledger.settings.policy import PolicySettings
 from sendledger.settings.schema import json_schema, policy_schema, render
 from sendledger.settings.validate import validate_block
 from sendledger_smtp import SmtpSettings
+from sendledger_twilio import TwilioSettings
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
-ENV = {"SENDLEDGER_SMTP_PASSWORD": "hunter22"}
+ENV = {"SENDLEDGER_SMTP_PASSWORD": "hunter22", "SENDLEDGER_TWILIO_TOKEN": "hunter33"}
+MODELS = {"smtp": SmtpSettings, "twilio": TwilioSettings}
 
 
 def test_the_example_loads_and_its_worker_is_the_default() -> None:
@@ -26,6 +28,19 @@ def test_the_example_loads_and_its_worker_is_the_default() -> None:
     assert (relay.dial_port, relay.tls) == (587, "starttls")
     assert differences(settings.worker, type(settings.worker)()) == []
     assert policy == load_policy(CONFIG / "policy.yaml")
+
+
+def test_the_sms_channel_of_the_example_is_one_when_it_is_wanted(tmp_path: Path) -> None:
+    text = (CONFIG / "example.yaml").read_text(encoding="utf-8")
+    before, _, after = text.partition("  # sms:\n")
+    block, _, rest = after.partition("\n\n")
+    wanted = "\n".join(line.replace("  # ", "  ", 1) for line in f"  # sms:\n{block}".splitlines())
+    (tmp_path / "policy.yaml").write_text((CONFIG / "policy.yaml").read_text("utf-8"), "utf-8")
+    (tmp_path / "sendledger.yaml").write_text(f"{before}{wanted}\n\n{rest}", encoding="utf-8")
+    settings, _ = load(tmp_path / "sendledger.yaml", ENV)
+    account = validate_block(TwilioSettings, settings.channels["sms"].settings)
+    assert account.countries == ("US",)
+    assert account.auth_token.reveal() == "hunter33"
 
 
 def test_the_example_policy_is_slower_and_gives_up_after_two_days() -> None:
@@ -75,8 +90,9 @@ def test_a_policy_is_described_by_its_rules_names() -> None:
 
 
 def test_the_schemas_for_editors_are_up_to_date() -> None:
-    remedy = "run: python -m sendledger.settings.schema smtp=sendledger_smtp > config/sendledger.schema.json"
-    settings = render(json_schema({"smtp": SmtpSettings}))
+    plugins = "smtp=sendledger_smtp twilio=sendledger_twilio"
+    remedy = f"run: python -m sendledger.settings.schema {plugins} > config/sendledger.schema.json"
+    settings = render(json_schema(MODELS))
     assert (CONFIG / "sendledger.schema.json").read_text(encoding="utf-8") == settings, remedy
     remedy = "run: python -m sendledger.settings.schema --policy > config/policy.schema.json"
     assert (CONFIG / "policy.schema.json").read_text(encoding="utf-8") == render(policy_schema()), (
@@ -84,7 +100,7 @@ def test_the_schemas_for_editors_are_up_to_date() -> None:
     )
 
 
-@pytest.mark.parametrize("schema", [json_schema({"smtp": SmtpSettings}), policy_schema()])
+@pytest.mark.parametrize("schema", [json_schema(MODELS), policy_schema()])
 def test_every_reference_in_a_schema_leads_somewhere(schema: dict[str, Any]) -> None:
     references = {part.split('"')[0] for part in json.dumps(schema).split("#/$defs/")[1:]}
     assert references
@@ -92,12 +108,15 @@ def test_every_reference_in_a_schema_leads_somewhere(schema: dict[str, Any]) -> 
 
 
 def test_the_schema_takes_scalars_as_editors_read_them() -> None:
-    schema = json_schema({"smtp": SmtpSettings})
+    schema = json_schema(MODELS)
     relay = schema["$defs"]["smtp.settings"]["properties"]
     assert relay["host"]["type"] == ["string", "number", "boolean"]
     assert relay["port"]["type"] == ["integer", "string"]
     assert [*relay["password"]["oneOf"][0]["properties"]] == ["$env"]
     assert relay["idle_max"]["default"] == "1m"
-    [smtp, other] = schema["properties"]["channels"]["patternProperties"].popitem()[1]["oneOf"]
+    [smtp, twilio, other] = schema["properties"]["channels"]["patternProperties"].popitem()[1][
+        "oneOf"
+    ]
     assert smtp["properties"]["plugin"] == {"const": "smtp"}
-    assert other["properties"]["plugin"]["not"] == {"enum": ["smtp"]}
+    assert twilio["properties"]["plugin"] == {"const": "twilio"}
+    assert other["properties"]["plugin"]["not"] == {"enum": ["smtp", "twilio"]}
