@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from sendledger_smtp.pipelining import Pipelining
 from sendledger_smtp.settings import Grouping, Relay, SmtpSettings
 from sendledger_smtp.waiting import stated_wait
 from sendledger_smtp.wire import CLOSING, Wire
+
+log = logging.getLogger(__name__)
 
 REST, REST_MAX = timedelta(seconds=15), timedelta(minutes=5)
 """How long a relay that failed comes last; the time doubles until it serves again."""
@@ -59,6 +62,7 @@ class Route:
         self._refusals = self._breaks = self._rests = 0
         self._refusal: Evidence | None = None
         self._rests_until = 0.0
+        self.place = ""
         self.name = f"{relay.host}:{relay.dial_port}"
         self.pipelining = Pipelining(allowed=settings.pipelining is Grouping.AUTO)
 
@@ -100,10 +104,18 @@ class Route:
 
     def _rest(self, evidence: Evidence) -> None:
         self._proven, self._breaks = False, 0
+        if self._clock() < self._rests_until:
+            return  # others were under way when it began
         wait = min(REST * 2**self._rests, REST_MAX)
         self._rests = min(self._rests + 1, 16)
         asked = min(evidence.retry_after or wait, REST_MAX)
-        self._rests_until = self._clock() + max(wait, asked).total_seconds()
+        wait = max(wait, asked)
+        self._rests_until = self._clock() + wait.total_seconds()
+        if self.place:
+            # Its place and not its name: a line of a log says nothing about a deployment.
+            why = evidence.fault or evidence.reply_code
+            told = f"{self.place} failed at {evidence.stage}, {why}: it comes last for {wait}"
+            log.warning(told)
 
 
 class Routes:
@@ -119,6 +131,9 @@ class Routes:
             Route(relay, settings, tls_context, clock)
             for relay, tls_context in zip(settings.relays, tls_contexts, strict=True)
         )
+        if settings.fallbacks:
+            for number, route in enumerate(self._routes, start=1):
+                route.place = f"relay {number} of {len(self._routes)}"
 
     async def open(self) -> Opened:
         """Open a connection to the first relay that gives one; those at rest are asked last.

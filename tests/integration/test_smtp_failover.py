@@ -243,6 +243,23 @@ async def test_the_shortest_stated_wait_holds_where_every_relay_states_one(
     assert (evidence.retry_after, evidence.facts["relay"]) == (wait, names[0])
 
 
+async def test_a_relay_that_is_passed_over_is_told_of_without_its_name_or_a_secret(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with ScriptedPeer(scripts=[WRONG_PASSWORD]) as first, fallen_back() as second:
+        await hand_over_once(first, envelope(), **fall_back(second), **LOGIN)
+        alone = await hand_over_once(second, envelope())
+        assert judge(alone).outcome is Outcome.TRANSIENT
+    assert [record.getMessage() for record in caplog.records] == [
+        "relay 1 of 2 failed at auth, 535: it comes last for 0:00:15"
+    ]
+
+
+def fallen_back() -> ScriptedPeer:
+    """Return a relay that takes one message and is then too busy."""
+    return ScriptedPeer(scripts=[TAKING, BUSY])
+
+
 async def test_a_wrong_password_is_shown_once_whoever_waits_for_a_session() -> None:
     async with ScriptedPeer(scripts=[WRONG_PASSWORD] * 9) as peer:
         channel = channel_for(peer, sessions_max="50", **LOGIN)
@@ -318,6 +335,24 @@ async def test_a_relay_that_came_back_is_preferred_again(tmp_path: Path) -> None
             assert await leads_to(pool, held) == name(second)
             clock.go_on(REST)
             assert await leads_to(pool, held) == name(first)
+        await pool.aclose()
+
+
+async def test_failures_at_the_same_time_are_one_failure() -> None:
+    clock = Clock()
+    async with (
+        ScriptedPeer(scripts=[SERVING, *[BUSY] * 4, SERVING]) as first,
+        ScriptedPeer(scripts=[SERVING] * 9) as second,
+    ):
+        pool = Pool(settings_for(first, **fall_back(second)), [None, None], clock)
+        async with AsyncExitStack() as held:
+            assert await leads_to(pool, held) == name(first)
+            together = [leads_to(pool, held) for _ in range(4)]
+            assert set(await asyncio.gather(*together)) == {name(second)}
+            assert first.connections == 5
+        pool._idle.clear()
+        clock.go_on(REST)
+        assert await leads_to(pool) == name(first)
         await pool.aclose()
 
 
