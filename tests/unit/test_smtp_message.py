@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
+from email.header import decode_header, make_header
 from email.message import EmailMessage, Message
 from typing import Any
 
@@ -229,13 +230,27 @@ def test_any_display_name_is_one_mailbox_under_that_name_or_refused(name: str) -
         return
     message = message_from_bytes(line + b"\r\n", policy=policy.default)
     (address,) = message["From"].addresses
-    assert (address.display_name, address.addr_spec) == (name, "reports@sender.example")
+    assert address.addr_spec == "reports@sender.example"
     assert message.keys() == ["From"]
+    # The reader of Python 3.11 puts a blank between two encoded-words of a name; its older one does not.
+    assert address.display_name.replace(" ", "") == name.replace(" ", "")
+    if b"=?utf-8?b?" in line:
+        phrase = line.removeprefix(b"From: ").rpartition(b"<")[0].decode().removesuffix(" ")
+        assert str(make_header(decode_header(phrase))) == name
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "Ann", "O'Neill, Ann", "Büro für alles, was lange dauert", 'a"b\\c', "x" * 990, "=?x?="],
+    [
+        "",
+        "Ann",
+        "O'Neill, Ann",
+        "Büro für alles, was lange dauert",
+        'a"b\\c',
+        "x" * 990,
+        "ü" * 990,
+        "=?x?=",
+    ],
 )
 def test_names_as_people_have_them_are_written_and_start_on_the_first_line(name: str) -> None:
     assert len(write_mailbox("From", name, "a@b.example").split(b"\r\n")[0]) > len("From: x")
