@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.stage import PEERS, TESTS
 from sendledger.postgres import Embedded
 
-NAMES = ("ledger", "backlog", "priority", "snapshot", "pickup", "watching", "planning")
+NAMES = ("ledger", "backlog", "priority", "snapshot", "pickup", "watching", "planning", "rendering")
 """In this order: what must not be analysed comes before what may be."""
 ROUNDS = {"planning": 1}
 """The most rounds of those that are long."""
