@@ -65,8 +65,14 @@ class Plan:
     def policy_of(self, channel: str) -> Policy:
         """Return what decides about *channel*, also when it is not configured any more."""
         ports = self.host.channels
-        window = ports[channel].capabilities.window if channel in ports else timedelta(days=5)
-        return self.policy.for_channel(channel, window=window, revision=self.revision)
+        if channel not in ports:
+            return self.policy.for_channel(
+                channel, window=timedelta(days=5), revision=self.revision
+            )
+        able = ports[channel].capabilities
+        return self.policy.for_channel(
+            channel, window=able.window, revision=self.revision, look_up=able.look_up
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +259,7 @@ def _recorder(plan: Plan, keys: KeyRing, database: Database) -> Recorder:
         revision=plan.revision,
         seal_key=keys.seal_key,
         configurations=configurations(plan, keys.seal_key),
+        asked=frozenset(n for n, port in plan.host.channels.items() if port.capabilities.look_up),
     )
 
 

@@ -76,6 +76,7 @@ PLANNED: dict[str, dict[str, Any]] = {
         "policy_revision": "bench",
     },
     "record_accepted": {
+        "asked": [],
         "intent_ids": IDS,
         "numbers": [1] * 100,
         "seqs": [2] * 100,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fixed_policy import POLICY
 from fold_rows import T0
 from sendledger.ledger.durations import LONGEST, format_duration
-from sendledger.ledger.schedule import probe_after, retry_at, spread
+from sendledger.ledger.policy import LookUps
+from sendledger.ledger.schedule import look_after, probe_after, retry_at, spread
 
 MINUTES = replace(POLICY, retry_delays=tuple(timedelta(minutes=m) for m in (1, 5, 30)), jitter=0.2)
 
@@ -65,3 +66,19 @@ def test_probes_double_their_distance_up_to_a_bound(probes: int, seconds: int) -
 def test_no_duration_runs_backwards() -> None:
     with pytest.raises(ValueError, match="never negative"):
         format_duration(timedelta(seconds=-1))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(0, 1), (0.5, 1), (1, 1), (2, 2), (15, 15), (300, 240), (9000, 240)]
+)
+def test_a_look_up_comes_as_late_again_as_the_wait_has_lasted_and_within_its_bounds(
+    minutes: float, expected: int
+) -> None:
+    look_ups = LookUps(
+        first=timedelta(minutes=1),
+        silence=timedelta(minutes=30),
+        longest=timedelta(hours=4),
+        per_minute=60,
+    )
+    since = T0 - timedelta(minutes=minutes)
+    assert look_after(look_ups, since=since, now=T0) == timedelta(minutes=expected)

@@ -49,30 +49,43 @@ def ledger_order(
     return sorted(rows, key=lambda row: row.seq)
 
 
-def wake_at(delivery: Delivery, attempts: Sequence[Attempt]) -> datetime | None:
+def wake_at(
+    delivery: Delivery, attempts: Sequence[Attempt], look_from: datetime | None = None
+) -> datetime | None:
     """Return when the queue looks at *delivery* next: queue state, nobody's history.
 
     A submitted row wakes when its last evidence window ends, however often it is overdue before.
+    *look_from* is from when its provider may be asked, None where nobody can be: then an unknown row
+    wakes for that, and a submitted one as soon as it is overdue.
     """
+    due = delivery.due_at
     match delivery.awaits:
         case Awaits.DISPATCH | Awaits.RETRY:
-            return delivery.due_at
-        case Awaits.EVIDENCE if delivery.status is Status.SUBMITTED and delivery.due_at:
-            return max([delivery.due_at, *(attempt.window_ends_at for attempt in attempts)])
+            return due
+        case Awaits.EVIDENCE if delivery.status is Status.SUBMITTED and due is not None:
+            ends = max([due, *(attempt.window_ends_at for attempt in attempts)])
+            return ends if look_from is None else min(ends, max(due, look_from))
+        case Awaits.EVIDENCE if due is not None and look_from is not None:
+            return min(due, look_from)
         case Awaits.EVIDENCE:
-            return delivery.due_at
+            return due
         case _:
             return None
 
 
-def delivery_row(intent_id: int, delivery: Delivery, attempts: Sequence[Attempt]) -> DeliveryRow:
+def delivery_row(
+    intent_id: int,
+    delivery: Delivery,
+    attempts: Sequence[Attempt],
+    look_from: datetime | None = None,
+) -> DeliveryRow:
     """Return the projection as it is stored."""
     return DeliveryRow(
         intent_id=intent_id,
         status=delivery.status,
         awaits=delivery.awaits,
         due_at=delivery.due_at,
-        wake_at=wake_at(delivery, attempts),
+        wake_at=wake_at(delivery, attempts, look_from),
         attempt_count=delivery.attempt_count,
         spent=delivery.spent,
         contradicted=delivery.contradicted,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sendledger.journal.advance import Advance, Entry, advance, follow, standing_of
+from sendledger.journal.advance import (
+    Advance,
+    Entry,
+    Standing,
+    advance,
+    follow,
+    standing_of,
+)
 from sendledger.journal.effects import effects_of
 from sendledger.journal.folding import delivery_row, ledger_order
 from sendledger.journal.seals import seal_attempt, seal_observation
@@ -13,7 +20,13 @@ from sendledger.ledger.findings import Finding, storable
 from sendledger.ledger.policy import Policy
 from sendledger.store import ledger_rows, scopes, side_effects
 from sendledger.store.database import Connection, Database
-from sendledger.store.ledger_rows import AcceptedRow, Locked, NewObservation, ObservationRow
+from sendledger.store.ledger_rows import (
+    AcceptedRow,
+    DeliveryRow,
+    Locked,
+    NewObservation,
+    ObservationRow,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +34,8 @@ class Recorder:
     """Appends to the ledger.
 
     ``policies`` decides by channel, also for a channel that is not configured any more;
-    ``configurations`` gives each channel's configuration digest.
+    ``configurations`` gives each channel's configuration digest. ``asked`` are the channels whose
+    provider can be asked what became of an attempt.
     """
 
     database: Database
@@ -29,6 +43,7 @@ class Recorder:
     revision: str
     seal_key: bytes
     configurations: Mapping[str, str]
+    asked: frozenset[str] = frozenset()
 
     def seal_opening(
         self, intent_id: int, *, seq: int, number: int, decision_seq: int | None
@@ -57,7 +72,10 @@ class Recorder:
         """Record the common case; returns the intent ids it took, the rest needs :meth:`record`."""
         async with self.database.connection() as connection:
             return await ledger_rows.record_accepted(
-                connection, rows, policy_revision=self.revision
+                connection,
+                rows,
+                policy_revision=self.revision,
+                asked=self.asked,
             )
 
     async def record(self, entries: Sequence[Entry]) -> list[Advance]:
@@ -76,16 +94,15 @@ class Recorder:
         await self._write_effects(connection, changed)
         return advances
 
+    async def standings(self, intent_ids: Sequence[int]) -> list[Standing]:
+        """Return where these intents stand: each was read under its lock, and may move at once."""
+        async with self.database.transaction() as connection:
+            return [standing for standing, _ in await _read(connection, sorted(set(intent_ids)))]
+
     async def _advance(self, connection: Connection, entries: Sequence[Entry]) -> list[Advance]:
-        ids = sorted({entry.intent_id for entry in entries})
-        locked = await ledger_rows.lock_deliveries(connection, ids)
-        attempts = await ledger_rows.load_attempts(connection, ids)
-        observations = await ledger_rows.load_observations(connection, ids)
         done: list[Advance] = []
-        for row in locked:
-            seen = observations.get(row.intent_id, [])
-            standing = standing_of(row, ledger_order(attempts.get(row.intent_id, []), seen))
-            known = _known(seen)
+        for read, known in await _read(connection, sorted({entry.intent_id for entry in entries})):
+            standing, row = read, read.locked
             for entry in (entry for entry in entries if entry.intent_id == row.intent_id):
                 step = advance(standing, entry, self.policies[row.channel], known)
                 known |= {(str(finding.source), finding.identity) for _, finding in step.added}
@@ -102,8 +119,13 @@ class Recorder:
         await ledger_rows.add_observations(connection, rows, policy_revision=self.revision)
         final = {done.locked.intent_id: done for done in changed}
         await ledger_rows.write_deliveries(
-            connection, [delivery_row(i, done.after, done.attempts) for i, done in final.items()]
+            connection, [self._row(intent_id, done) for intent_id, done in final.items()]
         )
+
+    def _row(self, intent_id: int, done: Advance) -> DeliveryRow:
+        look_up = self.policies[done.locked.channel].look_up
+        look_from = None if look_up is None else done.locked.now + look_up.first
+        return delivery_row(intent_id, done.after, done.attempts, look_from)
 
     async def _write_effects(self, connection: Connection, changed: Sequence[Advance]) -> None:
         for channel in sorted({done.locked.channel for done in changed}):
@@ -141,6 +163,21 @@ class Recorder:
             literal=finding.literal,
             seal=seal_observation(self.seal_key, locked.intent_id, seq, finding),
         )
+
+
+async def _read(
+    connection: Connection, ids: Sequence[int]
+) -> list[tuple[Standing, set[tuple[str, str]]]]:
+    """Lock intents in key order; returns where each stands, and what is known of it already."""
+    locked = await ledger_rows.lock_deliveries(connection, ids)
+    attempts = await ledger_rows.load_attempts(connection, ids)
+    observations = await ledger_rows.load_observations(connection, ids)
+    read: list[tuple[Standing, set[tuple[str, str]]]] = []
+    for row in locked:
+        seen = observations.get(row.intent_id, [])
+        rows = ledger_order(attempts.get(row.intent_id, []), seen)
+        read.append((standing_of(row, rows), _known(seen)))
+    return read
 
 
 def _known(observations: Sequence[ObservationRow]) -> set[tuple[str, str]]:

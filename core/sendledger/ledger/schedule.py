@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sendledger.ledger.durations import LONGEST
-from sendledger.ledger.policy import Policy
+from sendledger.ledger.policy import LookUps, Policy
 
 NO_WAIT = timedelta(0)
 
@@ -28,6 +28,14 @@ def spread(policy: Policy, wait: timedelta, *, now: datetime, chance: float) -> 
     A peer may name any wait; beyond ten years it would leave the calendar, and is cut there.
     """
     return now + min(wait, LONGEST) * (1 + policy.jitter * chance)
+
+
+def look_after(look_ups: LookUps, *, since: datetime, now: datetime) -> timedelta:
+    """Return the wait before the next look-up of what is unknown or silent *since* then.
+
+    As long as it has lasted already, so that it doubles each time; no count is kept.
+    """
+    return min(max(look_ups.first, now - since), look_ups.longest)
 
 
 def probe_after(policy: Policy, probes: int) -> timedelta:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_v
 from pydantic.json_schema import WithJsonSchema
 
 from sendledger.ledger.classification import Rule
-from sendledger.ledger.policy import Policy
+from sendledger.ledger.policy import LookUps, Policy
 from sendledger.ledger.rule_table import parse_rules
 from sendledger.settings.secret import Secret
 from sendledger.settings.types import Duration, PositiveDuration, SettingsModel
@@ -80,6 +80,28 @@ class EvidenceSettings(SettingsModel):
     window: dict[str, PositiveDuration] = Field(default={})
 
 
+class LookUpSettings(SettingsModel):
+    """When a provider that can be asked is asked what became of an attempt.
+
+    ``first_after`` an unknown result, ``silence_after`` an acceptance that nothing followed; then ever more
+    rarely, at most ``at_most_every`` apart. ``per_minute`` bounds all workers together, by channel.
+    """
+
+    first_after: PositiveDuration = Field(default="1m", validate_default=True)
+    silence_after: PositiveDuration = Field(default="30m", validate_default=True)
+    at_most_every: PositiveDuration = Field(default="4h", validate_default=True)
+    per_minute: float = Field(default=60, gt=0, le=100_000, allow_inf_nan=False)
+
+    def typed(self) -> LookUps:
+        """Return what decisions read."""
+        return LookUps(
+            first=self.first_after,
+            silence=self.silence_after,
+            longest=max(self.first_after, self.at_most_every),
+            per_minute=self.per_minute,
+        )
+
+
 class BackOffSettings(SettingsModel):
     """How an outage closes a scope: after faults on ``intents`` distinct intents, probed ever more rarely.
 
@@ -110,13 +132,19 @@ class PolicySettings(SettingsModel):
     retry: RetrySettings = RetrySettings()
     unknown: UnknownSettings = UnknownSettings()
     evidence: EvidenceSettings = EvidenceSettings()
+    look_up: LookUpSettings = LookUpSettings()
     back_off: BackOffSettings = BackOffSettings()
     claims_max: int = Field(default=20, ge=1, le=10_000)
     grace: Duration = Field(default="5m", validate_default=True)
     classification: dict[str, Rules] = Field(default={})
 
-    def for_channel(self, channel: str, *, window: timedelta, revision: str) -> Policy:
-        """Return what decides about *channel*, whose own evidence window, unscaled, is *window*."""
+    def for_channel(
+        self, channel: str, *, window: timedelta, revision: str, look_up: bool = False
+    ) -> Policy:
+        """Return what decides about *channel*, whose own evidence window, unscaled, is *window*.
+
+        *look_up* says that its provider can be asked.
+        """
         return Policy(
             revision=revision,
             retry_delays=self.retry.delays,
@@ -132,6 +160,7 @@ class PolicySettings(SettingsModel):
             task_after=self.back_off.task_after,
             claims_max=self.claims_max,
             scale=self.scale,
+            look_up=self.look_up.typed() if look_up else None,
         )
 
 

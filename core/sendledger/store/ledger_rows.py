@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from psycopg.rows import class_row
 
@@ -192,11 +192,21 @@ async def write_deliveries(connection: Connection, rows: Sequence[DeliveryRow]) 
 
 
 async def record_accepted(
-    connection: Connection, rows: Sequence[AcceptedRow], *, policy_revision: str
+    connection: Connection,
+    rows: Sequence[AcceptedRow],
+    *,
+    policy_revision: str,
+    asked: Collection[str] = (),
 ) -> set[int]:
-    """Record the common case; returns the intent ids it took. The others need the slow path."""
-    parameters = {f"{name}s": values for name, values in columns(AcceptedRow, rows).items()}
-    cursor = await connection.execute(_ACCEPTED, parameters | {"policy_revision": policy_revision})
+    """Record the common case; returns the intent ids it took. The others need the slow path.
+
+    *asked* are the channels whose provider can be asked: their rows wake as soon as they are overdue.
+    """
+    parameters: dict[str, Any] = {
+        f"{name}s": values for name, values in columns(AcceptedRow, rows).items()
+    }
+    parameters |= {"policy_revision": policy_revision, "asked": sorted(asked)}
+    cursor = await connection.execute(_ACCEPTED, parameters)
     return {row[0] for row in await cursor.fetchall()}
 
 

@@ -273,7 +273,7 @@ def terms_of(shop: Workshop, channel: ChannelWork, port: ChannelPort) -> Terms:
     return Terms(
         handoff_max=port.capabilities.handoff_max + shop.rhythm.lease,
         unknown_wait=policy.unknown_wait,
-        evidence_wait=policy.evidence_wait,
+        evidence_wait=policy.evidence_due,
         window=policy.evidence_wait,
         margin=shop.rhythm.lease / 3,
         token_key_id=shop.token_key_id,

@@ -46,7 +46,8 @@ class Sweep:
         if time.monotonic() >= self._trusted_from:
             await self._recover()
         for channel in self._shop.channels:
-            await self._end_waits(channel)
+            if channel.policy.look_up is None:  # else the provider is asked first: Reconcile
+                await self._end_waits(channel)
             await self._release_orphans(channel)
 
     async def _recover(self) -> None:

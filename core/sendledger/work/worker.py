@@ -19,6 +19,7 @@ from sendledger.work.listen import Listener
 from sendledger.work.presence import Register
 from sendledger.work.progress import Progress
 from sendledger.work.receipts import ReceiptLoop
+from sendledger.work.reconcile import Reconcile
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 from sendledger.work.sweep import Sweep
@@ -54,6 +55,11 @@ class Worker:
         self._leases = Leases(shop.database, lease=shop.rhythm.lease)
         self._sweep = Sweep(shop, self._recording, self.progress)
         self._receipts = ReceiptLoop(shop, self.meters, self._recording.pass_on)
+        self._reconciles = [
+            Reconcile(shop, channel, self.meters, self._recording.pass_on)
+            for channel in shop.channels
+            if channel.policy.look_up is not None
+        ]
         self._dispatches = [
             Dispatch(
                 shop,
@@ -84,6 +90,7 @@ class Worker:
                 tasks.create_task(self._leases.run(self.stop)),
                 tasks.create_task(self._sweep.run(self.stop)),
                 tasks.create_task(self._receipts.run(self.stop)),
+                *(tasks.create_task(each.run(self.stop)) for each in self._reconciles),
             ]
             if drain is not None:
                 support.append(tasks.create_task(self._drain(drain)))

@@ -17,7 +17,9 @@ moved AS (
     SET status = 'submitted',
         awaits = 'evidence',
         due_at = a.evidence_due_at,
-        wake_at = a.window_ends_at,
+        wake_at = CASE
+            WHEN d.channel = ANY (%(asked)s::text []) THEN a.evidence_due_at ELSE a.window_ends_at
+        END,
         seq = w.seq,
         because = w.seq,
         claim_token = NULL,
