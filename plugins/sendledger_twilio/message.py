@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sendledger.plugin import Addressee, Content, ContentFault, Template
-from sendledger_twilio.segments import measure
-from sendledger_twilio.typography import write_plainly
+from sendledger_twilio.segments import foreign, measure
+from sendledger_twilio.typography import PLAIN, write_plainly
 
 PART = "text"
 UNITS_MAX = 1600
@@ -56,10 +56,10 @@ class TextWriter:
             )
         size = measure(text)
         if size.segments > self._segments_max:
+            found = f"the text goes as {size.segments} segments of {size.encoding}"
+            remedy = _remedy(text, size.segments)
             raise ContentFault(
-                TOO_MANY_SEGMENTS,
-                f"the text goes as {size.segments} segments of {size.encoding}, of at most"
-                f" {self._segments_max}; write less, or raise segments_max",
+                TOO_MANY_SEGMENTS, f"{found}, of at most {self._segments_max}; {remedy}"
             )
 
 
@@ -71,6 +71,15 @@ def compile_content(content: Content, *, segments_max: int, smart_encoding: bool
         found = min(content.settings)
         raise ContentFault("content.setting-unknown", f"found {found}; an SMS knows no settings")
     return TextWriter(content.parts[PART], segments_max=segments_max, smart_encoding=smart_encoding)
+
+
+def _remedy(text: str, segments: int) -> str:
+    """Say what would help. Only typography is named: a letter may be of somebody's name."""
+    plain = measure(write_plainly(text)).segments
+    if plain >= segments:
+        return "write less, or raise segments_max"
+    costly = " ".join(character for character in foreign(text) if character in PLAIN)
+    return f"with smart_encoding it would go as {plain}, for {costly} can be written plainly"
 
 
 def _octets(text: str) -> bytes:

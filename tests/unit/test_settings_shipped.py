@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from sendledger.settings.describe import Described, Difference, describe, differences
 from sendledger.settings.load import load, load_policy
@@ -19,7 +20,7 @@ from sendledger_twilio import TwilioSettings
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 ENV = {"SENDLEDGER_SMTP_PASSWORD": "hunter22", "SENDLEDGER_TWILIO_TOKEN": "hunter33"}
-MODELS = {"smtp": SmtpSettings, "twilio": TwilioSettings}
+MODELS: dict[str, type[BaseModel]] = {"smtp": SmtpSettings, "twilio": TwilioSettings}
 
 
 def test_the_example_loads_and_its_worker_is_the_default() -> None:
