@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from sendledger.plugin import Evidence, SessionRefused
 from sendledger_smtp.ramp import Ramp
-from sendledger_smtp.routes import Opened, Routes, strained, waiting
+from sendledger_smtp.routes import Opened, Routes, strained
 from sendledger_smtp.settings import SmtpSettings
 from sendledger_smtp.wire import Wire, WireBroken
 
@@ -92,8 +92,7 @@ class Pool:
 
     def learn(self, session: SmtpSession, evidence: Evidence) -> Evidence:
         """Take the *evidence* of a submission into account; returns it with what it says beside its code."""
-        evidence = self._routes.named(waiting(evidence), session.route)
-        session.route.learn(evidence)
+        evidence = self._routes.learn(evidence, session.route)
         if strained(evidence):
             self._ramp.faulted(session.cuts)
         else:

@@ -86,7 +86,7 @@ class Route:
         """Take the *evidence* of a submission into account."""
         if strained(evidence):
             self._breaks += 1
-            if self._breaks >= BREAKS_MAX:
+            if self._breaks >= BREAKS_MAX or evidence.retry_after is not None:
                 self._rest(evidence)
         elif evidence.answered:
             self._breaks = self._rests = 0
@@ -148,6 +148,20 @@ class Routes:
             except SessionRefused as refusal:
                 refused[route] = refusal.evidence
         raise SessionRefused(self._together(refused))
+
+    def learn(self, evidence: Evidence, route: Route) -> Evidence:
+        """Take the *evidence* of a submission into account; returns it with what it says beside its code.
+
+        A wait that one relay asks for is no wait of the channel's while another is ready.
+        """
+        told = self.named(waiting(evidence), route)
+        route.learn(told)
+        if told.retry_after is not None and strained(told) and not self._all_rest():
+            return replace(told, retry_after=None)
+        return told
+
+    def _all_rest(self) -> bool:
+        return all(route.resting for route in self._routes)
 
     def named(self, evidence: Evidence, route: Route) -> Evidence:
         """Return *evidence* with the fact which relay it is of, where there are several."""

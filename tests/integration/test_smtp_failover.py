@@ -400,6 +400,29 @@ async def test_a_relay_that_breaks_one_submission_after_the_other_comes_last() -
     assert judge(found[-1]).outcome is Outcome.ACCEPTED
 
 
+async def test_a_wait_that_one_relay_asks_for_is_none_of_the_channels_while_another_is_ready() -> (
+    None
+):
+    leaving: Steps = [
+        *AT_DATA,
+        {"send": "421 4.3.2 try again in 10 minutes\r\n"},
+        {"close": True},
+    ]
+    async with (
+        ScriptedPeer(scripts=[leaving, leaving]) as first,
+        ScriptedPeer(scripts=[leaving]) as second,
+    ):
+        alone = await hand_over_once(first, envelope())
+        assert alone.retry_after == timedelta(minutes=10)
+        channel = channel_for(first, **fall_back(second))
+        found = [await hand_over(channel, envelope()) for _ in range(2)]
+        await channel.aclose()
+    assert [(evidence.facts["relay"], evidence.retry_after) for evidence in found] == [
+        (name(first), None),
+        (name(second), timedelta(minutes=10)),
+    ]
+
+
 # --- how many at once ---------------------------------------------------------------------------------
 
 
