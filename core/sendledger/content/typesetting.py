@@ -73,13 +73,16 @@ def _made_of(made: Mapping[str, str], make: Callable[..., str]) -> str:
 
 
 def _in_mjml(error: TemplateError, html: str, mjml: str) -> TemplateError:
+    """Return *error*, which is about a tag of *html*, with the place of that tag in *mjml*."""
     lines = html.split("\n")[: max(error.line - 1, 0)]
     start = sum(len(line) + 1 for line in lines) + error.column - 1
-    for tag in find_tags(html) if error.line else ():
-        if tag.start == start and html[tag.start : tag.end] in mjml:
-            at = mjml.index(html[tag.start : tag.end])
-            return fault_at(mjml, at, error.sentence, part=MJML)
-    return TemplateError(error.sentence, part=MJML)
+    written = next((html[t.start : t.end] for t in find_tags(html) if t.start == start), "")
+    places = [tag.start for tag in find_tags(mjml) if mjml[tag.start : tag.end] == written]
+    if not places:
+        return TemplateError(error.sentence, part=MJML)
+    # Counted from the end: what MJML repeats stands in the head.
+    following = html.count(written, start + 1)
+    return fault_at(mjml, places[max(-following - 1, -len(places))], error.sentence, part=MJML)
 
 
 # What follows is imported where it is used: planning may need none of it, and other commands never do.
