@@ -158,7 +158,9 @@ class Wire:
         """Close at once; what is queued is lost."""
         self._writer.transport.abort()
         with suppress(OSError):
-            await self._writer.wait_closed()
+            # Python 3.11 never says that a connection is closed whose handshake was broken off.
+            async with asyncio.timeout(_LINGER_S):
+                await self._writer.wait_closed()
 
 
 def unstuff(message: bytes, *, strict: bool = True) -> bytes:
