@@ -18,9 +18,19 @@ from pathlib import Path
 from benchmarks.stage import PEERS, TESTS
 from sendledger.postgres import Embedded
 
-NAMES = ("ledger", "backlog", "priority", "snapshot", "pickup", "watching", "planning", "rendering")
+NAMES = (
+    "ledger",
+    "backlog",
+    "priority",
+    "snapshot",
+    "pickup",
+    "watching",
+    "planning",
+    "rendering",
+    "smtp",
+)
 """In this order: what must not be analysed comes before what may be."""
-ROUNDS = {"planning": 1}
+ROUNDS = {"planning": 1, "smtp": 3}
 """The most rounds of those that are long."""
 TIMEOUT_S = 900
 

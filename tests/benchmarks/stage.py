@@ -85,6 +85,7 @@ class Stage:
     @contextmanager
     def lent(self, database: str, *, template: str = EMPTY) -> Iterator[str]:
         """Lend a copy of *template* as *database*; gives its URL."""
+        self.drop(database)  # a run that was cut short may have left it
         self.create(database, template=template)
         try:
             yield self.dsn(database)
@@ -196,10 +197,15 @@ async def running(command: list[str], environment: Mapping[str, str]) -> AsyncIt
 
 
 @asynccontextmanager
-async def worker(stage: Stage, dsn: str, *options: str, slots: int) -> AsyncIterator[Child]:
-    """Run a worker process with the no-op channel and *slots* slots; see :mod:`benchmarks.worker`."""
-    config = str(stage.settings(slots=slots))
-    command = [sys.executable, "-m", "benchmarks.worker", config, *options]
+async def worker(
+    stage: Stage, dsn: str, *options: str, slots: int = 50, config: Path | None = None
+) -> AsyncIterator[Child]:
+    """Run a worker process under *config*, or with the no-op channel and *slots* slots.
+
+    See :mod:`benchmarks.worker`.
+    """
+    config = config or stage.settings(slots=slots)
+    command = [sys.executable, "-m", "benchmarks.worker", str(config), *options]
     async with running(command, stage.environment(dsn)) as child:
         await child.hear("ready", within_s=END_S)
         yield child
