@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from datetime import timedelta
 from select import POLLIN, poll
+from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
 
 import aiohttp
 from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from twilio.http import AsyncHttpClient
 from twilio.http.response import Response
 from yarl import URL
@@ -24,8 +24,6 @@ ANSWER_BYTES_MAX = 4_000_000
 # The SDK would write numbers into it, at whatever level is set elsewhere.
 _SILENT = logging.Logger("silent")  # noqa: LOG001 - it is no part of the tree
 _SILENT.disabled = True
-
-_KEPT_HEADERS = ("Retry-After", "Twilio-Request-Id")
 
 
 class Unreached(Exception):  # noqa: N818 - a state of affairs, not an error
@@ -48,14 +46,23 @@ class Unanswered(Exception):  # noqa: N818 - as above
 class Answer(Response):  # type: ignore[misc]  # the SDK is untyped
     """A whole HTTP answer, as the SDK hands it on; ``octets`` is its body byte for byte."""
 
-    def __init__(self, status: int, octets: bytes, headers: Mapping[str, str]) -> None:
-        super().__init__(status, octets.decode("utf-8", "replace"), headers)
+    def __init__(self, status: int, octets: bytes, retry_after: str | None) -> None:
+        super().__init__(status, octets.decode("utf-8", "replace"))
         self.status = status
         self.octets = octets
-        self.retry_after = headers.get("Retry-After")
+        self.retry_after = retry_after
 
     def __repr__(self) -> str:
         return f"HTTP {self.status}"
+
+
+async def _note_kept(_session: object, origin: SimpleNamespace, _params: object) -> None:
+    origin.kept = True
+
+
+_TRACING = aiohttp.TraceConfig()
+_TRACING.on_connection_reuseconn.append(_note_kept)
+_TRACING.freeze()
 
 
 class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
@@ -75,7 +82,6 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         self._connect_s = connect_within.total_seconds()
         self._answer_s = answer_within.total_seconds()
         self._session: aiohttp.ClientSession | None = None
-        self._kept: WeakSet[Any] = WeakSet()
         self._closed = False
 
     async def connect(self, url: str) -> Connection:
@@ -84,21 +90,19 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         Raises :class:`Unreached`. Released, it is there for the next request.
         """
         while True:
-            connection = await self._connect(url)
-            protocol = connection.protocol
-            if protocol not in self._kept:
-                self._kept.add(protocol)
-                return connection
-            if not _has_ended(connection):
+            origin = SimpleNamespace(kept=False)
+            connection = await self._connect(url, origin)
+            if not (origin.kept and _has_ended(connection)):
                 return connection
             connection.close()
 
-    async def _connect(self, url: str) -> Connection:
-        connector = self._open_session().connector
-        assert connector is not None, "the session is open"
+    async def _connect(self, url: str, origin: SimpleNamespace) -> Connection:
+        session = self._open_session()
+        assert session.connector is not None, "the session is open"
         request = aiohttp.ClientRequest("GET", URL(url), loop=asyncio.get_running_loop())
+        traces = [Trace(session, _TRACING, origin)]
         try:
-            return await connector.connect(request, [], self._timeout())
+            return await session.connector.connect(request, traces, self._timeout())
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreached(error) from None
 
@@ -124,7 +128,8 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         try:
             async with asyncio.timeout(timeout or self._answer_s):
                 async with session.request(method, uri, **asked) as answer:
-                    return Answer(answer.status, await _read(answer), _kept(answer.headers))
+                    octets = await _read(answer)
+                    return Answer(answer.status, octets, answer.headers.get("Retry-After"))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreached(error) from None
         except TimeoutError:
@@ -183,10 +188,6 @@ def _own_headers(auth: tuple[str, str] | None) -> dict[str, str]:
     # Not compressed, so that what is read is what was sent, byte for byte.
     plain = {"Accept-Encoding": "identity"}
     return plain if auth is None else plain | {"Authorization": aiohttp.encode_basic_auth(*auth)}
-
-
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in _KEPT_HEADERS if name in headers}
 
 
 def unreached(error: Exception) -> Unreached:

@@ -70,16 +70,18 @@ class LookUps:
     async def _look_up_one(self, asked: Asked) -> Found:
         async with self._room:
             try:
-                sids = (
-                    await self._candidates(asked)
-                    if asked.provider_reference is None
-                    else [asked.provider_reference]
-                )
+                sids = await self._sids(asked)
                 return Found(receipts=tuple([r for sid in sids for r in await self._read(sid)]))
             except Failed as failed:
                 return Found(failed=failed.word)
             except (Unreached, Unanswered) as error:
                 return Found(failed=error.fault)
+
+    async def _sids(self, asked: Asked) -> list[str]:
+        known = asked.provider_reference
+        if known is not None and SID.fullmatch(known):
+            return [known]
+        return await self._candidates(asked)
 
     async def _read(self, sid: str) -> list[Receipt]:
         """Return what is known of one message, nothing where there is no such message (any more)."""
