@@ -55,16 +55,19 @@ VALUES (%(id)s, %(number)s, %(seq)s, %(decision)s, now(), now(), now(), now(), g
     'r1', decode(repeat('00', 8), 'hex'))
 """
 OBSERVATION = """
-INSERT INTO sendledger.observation (intent_id, seq, source, rule, identity, attempt, outcome, scope,
-    ruling, authorises, due_at, policy_revision, seal)
-VALUES (%(id)s, %(seq)s, %(source)s, %(rule)s, %(seq)s::text, %(attempt)s, %(outcome)s, %(scope)s,
-    %(ruling)s, %(authorises)s, now(), 'r1', decode(repeat('00', 8), 'hex'))
+INSERT INTO sendledger.observation (intent_id, seq, source, rule, identity, attempt, outcome, scope, later,
+    ruling, authorises, provider_reference, due_at, policy_revision, seal)
+VALUES (%(id)s, %(seq)s, %(source)s, %(rule)s, coalesce(%(identity)s, %(seq)s::text), %(attempt)s,
+    %(outcome)s, %(scope)s, %(later)s, %(ruling)s, %(authorises)s, %(provider_reference)s, now(), 'r1',
+    decode(repeat('00', 8), 'hex'))
 """
 OF_INTENTS = ("observation", "attempt", "delivery", "recipient_secret", "intent")
-TABLES = (*OF_INTENTS, "batch", "content")
-SAID = {"source": "channel", "rule": "some.rule"} | dict.fromkeys(
-    ("attempt", "outcome", "scope", "ruling", "authorises")
-)
+TABLES = (*OF_INTENTS, "batch", "content", "inbox", "quarantine")
+NOT_SAID = (
+    "identity", "attempt", "outcome", "scope", "ruling", "authorises", "provider_reference",
+)  # fmt: skip
+SAID: dict[str, Any] = {"source": "channel", "rule": "some.rule", "later": False}
+SAID |= dict.fromkeys(NOT_SAID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +123,16 @@ def token_of(n: int, number: int) -> str:
     return base64.b32encode(raw).decode().rstrip("=").lower()
 
 
-def keep(books: Books) -> None:
-    """Write books in which everything is right, instead of what was there."""
+def begin_anew(books: Books) -> None:
+    """Throw away what was there; a batch is left."""
     for table in TABLES:
         books.do(f"DELETE FROM sendledger.{table}")
     books.do(FOUND)
+
+
+def keep(books: Books) -> None:
+    """Write books in which everything is right, instead of what was there."""
+    begin_anew(books)
     _submitted_at_once(books)
     _submitted_later(books)
     _failed(books)

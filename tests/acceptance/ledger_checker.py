@@ -2,6 +2,7 @@
 
 It reads nothing else and shares no code with the product, so that it cannot share its mistakes. The
 rules are those that must hold when nothing is running any more, however often a worker was killed.
+:mod:`acceptance.sms_checker` does the same with the journal of a provider of SMS.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ ATTEMPTS = (
     "SELECT intent_id, number, seq, decision_seq FROM sendledger.attempt ORDER BY intent_id, number"
 )
 OBSERVATIONS = """
-SELECT intent_id, seq, source, rule, attempt, outcome, ruling, authorises
+SELECT intent_id, seq, source, rule, attempt, outcome, later, ruling, authorises, identity,
+    provider_reference
 FROM sendledger.observation ORDER BY intent_id, seq
 """
 
@@ -70,8 +72,11 @@ class Observation:
     rule: str
     attempt: int | None
     outcome: str | None
+    later: bool
     ruling: str | None
     authorises: int | None
+    identity: str
+    provider_reference: str | None
 
     @property
     def names_the_uncertainty(self) -> bool:
@@ -100,13 +105,16 @@ class Intent:
         """Return the evidence about one attempt."""
         return [seen for seen in self.observations if seen.attempt == number and seen.outcome]
 
+    def opened(self, number: int) -> bool:
+        """Whether there is an attempt of that number."""
+        return any(attempt.number == number for attempt in self.attempts)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """What was read: intents by id, and journal entries that none of them explains."""
 
-    intents: Mapping[int, Intent]
-    untied: Sequence[str]
+Intents = Mapping[int, Intent]
+"""By id."""
+
+Rule = Callable[[Intent], Iterator[str]]
+"""Says what is wrong with an intent."""
 
 
 def violations(dsn: str, journal: Path, planned: Collection[str]) -> list[str]:
@@ -114,15 +122,14 @@ def violations(dsn: str, journal: Path, planned: Collection[str]) -> list[str]:
 
     *planned* are the caller's ids of everybody who was accepted for sending.
     """
-    ledger = read_ledger(dsn, journal)
-    found = [*ledger.untied, *_missing(ledger.intents.values(), planned)]
-    for intent in ledger.intents.values():
-        found += [f"{intent.key[:12]}: {said}" for rule in RULES for said in rule(intent)]
-    return found
+    intents = read_intents(dsn)
+    entries = read_journal(journal) if journal.exists() else []
+    untied = [said for entry in entries for said in _tie(intents, entry)]
+    return [*untied, *judge(intents, planned, (*RULES, _disagreeing))]
 
 
-def read_ledger(dsn: str, journal: Path) -> Ledger:
-    """Read tables and journal, and tie every journal entry to its attempt."""
+def read_intents(dsn: str) -> dict[int, Intent]:
+    """Read the tables as they stand together."""
     with psycopg.connect(dsn, row_factory=dict_row) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         intents = {row["intent_id"]: Intent(**row) for row in connection.execute(INTENTS)}
@@ -130,14 +137,21 @@ def read_ledger(dsn: str, journal: Path) -> Ledger:
             intents[row.pop("intent_id")].attempts.append(Attempt(**row))
         for row in connection.execute(OBSERVATIONS):
             intents[row.pop("intent_id")].observations.append(Observation(**row))
-    entries = read_journal(journal) if journal.exists() else []
-    return Ledger(intents=intents, untied=[said for e in entries for said in _tie(intents, e)])
+    return intents
+
+
+def judge(intents: Intents, planned: Collection[str], rules: Sequence[Rule]) -> list[str]:
+    """Return what *rules* find, and who of those that were *planned* is not there, or twice."""
+    found = list(_missing(intents.values(), planned))
+    for intent in intents.values():
+        found += [f"{intent.key[:12]}: {said}" for rule in rules for said in rule(intent)]
+    return found
 
 
 # --- the journal ---------------------------------------------------------------------------------
 
 
-def _tie(intents: Mapping[int, Intent], entry: Accepted) -> Iterator[str]:
+def _tie(intents: Intents, entry: Accepted) -> Iterator[str]:
     """Note *entry* with its intent, or say why it belongs to no committed attempt."""
     named = f"journal entry {entry.n}"
     return_path = entry.mail_from.partition("@")[0].removeprefix("b+")
@@ -150,7 +164,7 @@ def _tie(intents: Mapping[int, Intent], entry: Accepted) -> Iterator[str]:
         return
     intent_id, number = decoded
     intent = intents.get(intent_id)
-    if intent is None or all(attempt.number != number for attempt in intent.attempts):
+    if intent is None or not intent.opened(number):
         yield f"{named}: attempt {number} of intent {intent_id} was never committed"
         return
     if (entry.message_id or "").strip("<>").partition("@")[0] != intent.key:
@@ -255,11 +269,5 @@ def _unanswered(intent: Intent) -> Iterator[str]:
             yield f"attempt {attempt.number} has neither a result nor a lease observation"
 
 
-RULES: tuple[Callable[[Intent], Iterator[str]], ...] = (
-    _unexplained,
-    _taken_twice,
-    _resubmitted,
-    _gaps,
-    _disagreeing,
-    _unanswered,
-)
+RULES: tuple[Rule, ...] = (_unexplained, _taken_twice, _resubmitted, _gaps, _unanswered)
+"""Those that hold whatever the next hop is."""
