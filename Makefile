@@ -123,7 +123,7 @@ $(PEERS)/installed: pyproject.toml | $(STAMP)
 bench: $(STAMP) $(PEERS)/installed ## Measure, beside procrastinate and pgqueuer; ARGS='--quick ledger' narrows it
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.run $(ARGS)
 
-demo: $(STAMP) ## Send 240 reports through a relay on this machine, and see what is known of each
+demo: $(STAMP) ## Send 240 emails and 240 SMS to next hops on this machine, and see what is known of each
 	@$(BIN)/python demo/run.py
 
 lock: $(STAMP) ## Write requirements.lock again from pyproject.toml; ARGS=--upgrade takes newer versions

@@ -53,15 +53,24 @@ def test_the_example_policy_is_slower_and_gives_up_after_two_days() -> None:
     )
 
 
-def test_the_demo_stays_on_this_machine_and_only_hurries() -> None:
-    settings, policy = load(CONFIG / "demo.yaml", {})
+def test_the_demo_stays_on_this_machine_and_only_hurries(tmp_path: Path) -> None:
+    for name in ("demo.yaml", "demo-policy.yaml"):
+        (tmp_path / name).write_text((CONFIG / name).read_text("utf-8"), "utf-8")
+    secret = tmp_path / "demo-state" / "twilio.secret"
+    secret.parent.mkdir()
+    secret.touch(mode=0o600)
+    secret.write_text("hunter44", "utf-8")
+    settings, policy = load(tmp_path / "demo.yaml", {})
     relay = validate_block(SmtpSettings, settings.channels["email"].settings)
     assert relay.loopback
     assert relay.dial_port == 18025
+    account = validate_block(TwilioSettings, settings.channels["sms"].settings)
+    assert account.base_url == "http://127.0.0.1:18400"
+    assert settings.http.public_url == "http://127.0.0.1:18080"
     changed = differences(policy, PolicySettings())
     assert Difference(path="scale", value="60", default="1") in changed
-    assert Difference(path="unknown.wait", value="1m", default="1h") in changed
-    assert policy.model_fields_set == {"scale"}
+    assert Difference(path="unknown.wait", value="12s", default="1h") in changed
+    assert policy.model_fields_set == {"scale", "unknown", "look_up"}
 
 
 def test_what_was_understood_is_told_with_its_origin_and_without_secrets() -> None:
