@@ -89,7 +89,7 @@ class TwilioSettings(SettingsModel):
         for sender in senders:
             if not _NUMBER.fullmatch(sender) and not _NAME.fullmatch(sender):
                 raise ValueError(
-                    "expected numbers such as +15005550006, short codes, or names of at most 11 letters"
+                    "expected numbers with + and country code, short codes, or names of at most 11 letters"
                 )
         if len(set(senders)) < len(senders):
             raise ValueError("a sender is given twice; give each once")
