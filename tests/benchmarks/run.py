@@ -28,9 +28,10 @@ NAMES = (
     "planning",
     "rendering",
     "smtp",
+    "postfix",
 )
 """In this order: what must not be analysed comes before what may be."""
-ROUNDS = {"planning": 1, "smtp": 3}
+ROUNDS = {"planning": 1, "smtp": 3, "postfix": 2}
 """The most rounds of those that are long."""
 TIMEOUT_S = 900
 
