@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import padding
@@ -38,12 +39,13 @@ SEALED = (b"from", b"to", b"subject", b"date", b"reply-to")
 """Signed once more than there are, so that no second one can be added (RFC 6376 section 8.15)."""
 
 Key = RSAPrivateKey | Ed25519PrivateKey
+Sliced = TypeVar("Sliced", bytes, list[bytes])
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 _FIELD_END = re.compile(rb"\r\n(?![ \t])")
 _SPACE = re.compile(rb"[ \t]+")
-_B64_LINE = 72
+_B64_LINE, _NAMES_LINE = 72, 4
 
 
 class DkimSettings(SettingsModel):
@@ -93,7 +95,7 @@ class DkimSigner:
     def __init__(self, settings: DkimSettings) -> None:
         self._key = read_key(settings.key)
         algorithm = b"rsa" if isinstance(self._key, RSAPrivateKey) else b"ed25519"
-        self._start = b"v=1; a=%b-sha256; c=relaxed/relaxed; d=%b; s=%b;" % (
+        self._start = b"v=1; a=%b-sha256; c=relaxed/relaxed;\r\n d=%b;\r\n s=%b;" % (
             algorithm,
             settings.domain.encode("ascii"),
             settings.selector.encode("ascii"),
@@ -106,17 +108,25 @@ class DkimSigner:
         names = list(_signed(fields))
         unsigned = b"%b\r\n h=%b;\r\n bh=%b;\r\n b=" % (
             self._start,
-            b":".join(names),
+            b":\r\n  ".join(b":".join(line) for line in _lines(names, _NAMES_LINE)),
             b64encode(sha256(_relaxed_body(body)).digest()),
         )
         signature = b64encode(self._signature(_signable(fields, names, unsigned)))
-        lines = [signature[at : at + _B64_LINE] for at in range(0, len(signature), _B64_LINE)]
-        return b"DKIM-Signature: %b%b\r\n" % (unsigned, b"\r\n ".join(lines))
+        return b"DKIM-Signature: %b%b\r\n" % (
+            unsigned,
+            b"\r\n ".join(_lines(signature, _B64_LINE)),
+        )
 
     def _signature(self, signable: bytes) -> bytes:
         if isinstance(self._key, RSAPrivateKey):
             return self._key.sign(signable, padding.PKCS1v15(), SHA256())
         return self._key.sign(sha256(signable).digest())  # RFC 8463 section 3: the digest is signed
+
+
+def _lines(items: Sliced, count: int) -> Iterator[Sliced]:
+    """Yield *items* so many at a time: lines of a header are better short (RFC 5322 section 2.1.1)."""
+    for start in range(0, len(items), count):
+        yield items[start : start + count]
 
 
 def _signed(fields: dict[bytes, bytes]) -> Iterator[bytes]:
