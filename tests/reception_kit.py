@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -88,14 +88,16 @@ def path_of(letter: int = 0) -> str:
 
 
 @asynccontextmanager
-async def front_door(site: Site, *, dsn: str | None = None) -> AsyncIterator[FrontDoor]:
+async def front_door(
+    site: Site, *, dsn: str | None = None, hears: Callable[[], bool | None] = lambda: None
+) -> AsyncIterator[FrontDoor]:
     """Lend the HTTP side of *site*, by way of *dsn* if given; nothing folds what comes in."""
     async with open_desk(site.config) as opened, Database(dsn or site.dsn) as database:
         desk = replace(opened, database=database)
         meters = Meters(desk.plan.channels)
         inbox = Inbox(desk.database)
         committing = asyncio.create_task(inbox.run())
-        app = build_app(reception(desk, inbox, meters.receipts, lambda: None))
+        app = build_app(reception(desk, inbox, meters.receipts, hears))
         async with (
             aiohttp.ClientSession() as client,
             serving_http(app, ANYWHERE, grace=GRACE) as address,
