@@ -32,7 +32,7 @@ def read_object(octets: bytes) -> Mapping[str, Any]:
     """Return the JSON object in *octets*; nothing where there is none."""
     try:
         found = json.loads(octets)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -80,7 +80,7 @@ def _form(request: CallbackRequest) -> Parameters:
 def _document(body: bytes) -> Parameters:
     try:
         found = json.loads(body, object_pairs_hook=list)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CallbackRefused("malformed", status=400) from None
     if not isinstance(found, list) or not all(isinstance(pair, tuple) for pair in found):
         raise CallbackRefused("malformed", status=400)

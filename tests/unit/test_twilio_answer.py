@@ -9,12 +9,26 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sendledger.plugin import Evidence, Outcome, Scope
 from sendledger_twilio.answer import evidence_of, read_date, read_retry_after
 from sendledger_twilio.client import unreached
 from sendledger_twilio.submission import fields_of
 from sms_kit import NOW, PLEASANT, SENDER, SERVICE, SID, envelope, judge, settings_for
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+fields = st.sampled_from(["sid", "status", "code", "error_code", "message"])
+json_texts = st.dictionaries(fields, st.just(SID) | json_values).map(
+    lambda found: json.dumps(found).encode()
+)
 
 
 def answered(status: int, body: Any, retry_after: str | None = None) -> Evidence:
@@ -29,7 +43,7 @@ def test_an_acceptance_has_its_sid_and_every_byte() -> None:
     assert (found.provider_reference, found.reply_code) == (SID, 201)
     assert (found.handed_over, found.answered, found.stage) == (True, True, "request")
     assert found.facts["status"] == "queued"
-    assert judge(found).outcome is Outcome.ACCEPTED
+    assert (judge(found).outcome, judge(found).rule) == (Outcome.ACCEPTED, "twilio.accepted")
 
 
 def test_an_error_has_twilios_own_code() -> None:
@@ -110,6 +124,20 @@ def test_a_wait_that_cannot_be_read_is_none(text: str) -> None:
 @pytest.mark.parametrize("text", [None, 5, "", "yesterday", "Mon, 99 Mar 2026 09:00:30 GMT"])
 def test_an_instant_that_cannot_be_read_is_none(text: object) -> None:
     assert read_date(text) is None
+
+
+@given(st.integers(100, 599), st.one_of(st.binary(max_size=200), json_texts))
+def test_no_answer_is_too_strange_to_be_evidence(status: int, octets: bytes) -> None:
+    found = evidence_of(status, octets, "x", now=NOW)
+    assert found.literal == octets
+    assert found.handed_over
+    sure = found.answered and 200 <= status < 300
+    assert (found.provider_reference is not None) == sure
+    assert judge(found).rule
+
+
+def test_an_answer_that_is_nested_without_end_proves_nothing() -> None:
+    assert not answered(201, b"[" * 200_000).answered
 
 
 # --- the form ------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from twilio.request_validator import RequestValidator
 
 from sendledger.plugin import CallbackRefused, CallbackRequest, Outcome, Receipt, Secret
@@ -164,6 +166,30 @@ def test_a_secondary_token_verifies_while_the_first_is_being_replaced() -> None:
     assert read_callback(request(token="b" * 32), settings).evidence.answered
 
 
+names = st.sampled_from([*SAID, "ErrorCode", "SmsMessageSid", "Extra"])
+values = st.one_of(
+    st.sampled_from([*SAID.values(), "sent", "30003", ""]),
+    st.text(st.characters(codec="utf-8"), max_size=10),
+)
+
+
+def read_or_refused(said: dict[str, str]) -> Receipt | str:
+    try:
+        return read(said)
+    except CallbackRefused as refused:
+        return refused.reason
+
+
+@given(st.dictionaries(names, values))
+def test_whatever_is_signed_is_a_receipt_or_is_refused(said: dict[str, str]) -> None:
+    found = read_or_refused(SAID | said)
+    if isinstance(found, str):
+        assert found in {"another-account", "malformed", "inbound"}
+    else:
+        assert found.evidence.provider_reference == SID
+        assert judge_later(found.evidence).outcome is not Outcome.AMBIGUOUS
+
+
 def document(body: bytes) -> CallbackRequest:
     url = f"{URL}?bodySHA256={hashlib.sha256(body).hexdigest()}"
     signature = str(RequestValidator(AUTH_TOKEN).compute_signature(url, {}))
@@ -178,7 +204,9 @@ def test_a_receipt_may_come_as_json_signed_by_its_digest() -> None:
     assert receipt.evidence.literal == body
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"[1]", b'"x"', b"{", b'[["AccountSid", "x"]]'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"[1]", b'"x"', b"{", b'[["AccountSid", "x"]]', b"[" * 60_000]
+)
 def test_json_that_holds_no_fields_is_malformed(body: bytes) -> None:
     with pytest.raises(CallbackRefused) as caught:
         read_callback(document(body), settings_for())
