@@ -178,6 +178,28 @@ def test_a_tag_that_would_not_survive_is_refused_where_it_stands(
     assert (error.part, error.line, error.column) == ("html", *place)
 
 
+@pytest.mark.parametrize(
+    ("source", "sentence", "place"),
+    [
+        ("<p>\n<a href={{url}}>x</a>", "{{url}} stands in a tag of HTML", (2, 9)),
+        ("<b {{words}}>x</b>", "{{words}} stands in a tag of HTML", (1, 4)),
+        ("<script>var a = '{{x}}'</script>", "{{x}} stands in a script", (1, 18)),
+        ("<p>\ud800</p>", "half a surrogate pair", (0, 0)),
+    ],
+)
+def test_a_value_that_escaping_would_not_keep_a_value_is_refused(
+    source: str, sentence: str, place: tuple[int, int]
+) -> None:
+    error = refusal(html=source)
+    assert sentence in error.sentence
+    assert (error.part, error.line, error.column) == ("html", *place)
+
+
+def test_a_section_may_stand_in_a_tag_of_html() -> None:
+    source = "<td {{#wide}}colspan='2'{{/wide}} title='{{x}}'>a</td>"
+    assert made(html=source, text="x").parts["html"] == source
+
+
 def test_there_must_be_html_to_move_rules_into() -> None:
     assert "add the part html" in refusal(text="x", inline_css=True).sentence
 
@@ -204,6 +226,9 @@ def test_there_must_be_html_to_move_rules_into() -> None:
         ("<head><title>{{t}}</title><style>p{a:b}</style></head><p>x</p>", "x\n"),
         ("{{! a <b> comment }}<p>x</p>", "x\n"),
         ("<!-- {{aside}} --><p>x</p><img alt='{{alt}}' src='x'>", "x\n"),
+        ("<p>" + "<div>" * 600 + "deep" + "</div>" * 600, "deep\n"),
+        ("<?xml version='1.0' encoding='latin-1'?><p>ü</p>", "ü\n"),
+        ("<!-- nothing -->", "\n"),
         ("", "\n"),
     ],
 )

@@ -8,7 +8,14 @@ from itertools import pairwise
 from inscriptis import Inscriptis
 from inscriptis.css_profiles import STRICT_CSS_PROFILE
 from inscriptis.model.config import ParserConfig
-from lxml.html import HtmlComment, HtmlElement, document_fromstring, fragment_fromstring
+from lxml.etree import ParserError
+from lxml.html import (
+    HtmlComment,
+    HtmlElement,
+    HTMLParser,
+    document_fromstring,
+    fragment_fromstring,
+)
 
 from sendledger.content.errors import TemplateError
 from sendledger.content.shield import Shielded, shield, without_comments
@@ -48,9 +55,10 @@ def read_as_text(source: str, *, part: str) -> str:
 
 
 def _shown(shielded: Shielded) -> str:
-    if not shielded.text.strip():
-        return ""
-    tree = document_fromstring(shielded.text)
+    try:
+        tree = document_fromstring(shielded.text.encode(), parser=_parser())
+    except ParserError:
+        return ""  # there is nothing but comments in it
     for node in list(tree.iter()):
         if not isinstance(node, HtmlComment):
             node.attrib.pop("align", None)  # nobody knows how wide the values will be
@@ -59,6 +67,11 @@ def _shown(shielded: Shielded) -> str:
     config = ParserConfig(css=STRICT_CSS_PROFILE.copy(), display_links=True)
     shown: str = Inscriptis(tree, config).get_text()
     return shown
+
+
+def _parser() -> HTMLParser:
+    # Whatever the text declares it to be encoded in, and however deep its boxes are nested.
+    return HTMLParser(encoding="utf-8", huge_tree=True)
 
 
 def _uncomment(comment: HtmlComment) -> None:

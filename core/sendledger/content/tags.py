@@ -39,6 +39,15 @@ class Tag:
     end: int
 
 
+def refuse_halves(source: str, *, part: str) -> None:
+    """Raise :class:`TemplateError` when *source* holds half a surrogate pair."""
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        sentence = "holds half a surrogate pair; it is not valid text"
+        raise TemplateError(sentence, part=part) from None
+
+
 def check_tags(source: str, *, part: str) -> None:
     """Return if every tag of *source* may be used and every section is closed.
 

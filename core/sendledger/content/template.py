@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from combustache import Template, nodes
 
-from sendledger.content.errors import TemplateError, UnusableValue
-from sendledger.content.tags import check_tags
+from sendledger.content.errors import UnusableValue
+from sendledger.content.tags import check_tags, refuse_halves
 
 Frames = list[Any]
 """The values in reach, outermost first; only dictionaries have names to look up."""
@@ -90,8 +90,7 @@ def compile_template(source: str, *, name: str, html: bool) -> CompiledTemplate:
     Supports variables, dotted names, sections, inverted sections, ``{{.}}`` and comments. Raises
     :class:`TemplateError` for anything else.
     """
-    if not _encodable(source):
-        raise TemplateError("holds half a surrogate pair; it is not valid text", part=name)
+    refuse_halves(source, part=name)
     check_tags(source, part=name)
     body = _compile(Template(source), _escape_html if html else _keep)
     return CompiledTemplate(
@@ -245,11 +244,3 @@ def _escape_html(text: str) -> str:
 
 def _keep(text: str) -> str:
     return text
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

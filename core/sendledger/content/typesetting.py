@@ -14,7 +14,7 @@ from combustache import nodes
 
 from sendledger.content.errors import TemplateError
 from sendledger.content.shield import Shielded, shield
-from sendledger.content.tags import check_tags, fault_at, find_tags
+from sendledger.content.tags import check_tags, fault_at, find_tags, refuse_halves
 
 MJML, HTML, TEXT = "mjml", "html", "text"
 
@@ -25,6 +25,15 @@ _KNOWN = re.compile(
     r"|hero|image|navbar|navbar-link|raw|section|social|social-element|spacer|table|text|wrapper)"
 )
 """The elements of MJML 4 but mj-include: what is planned must not depend on other files."""
+_UNQUOTED = "stands in a tag of HTML outside of quotes; put it into a quoted value"
+_OPEN = {"markup": _UNQUOTED, "script": "stands in a script, which no mail needs; take it out"}
+"""Where a value could become markup, whatever is escaped."""
+_CLOSED = {
+    "markup": _UNQUOTED,
+    "style": "stands in a style sheet; write it in the style attribute of an element",
+}
+"""Where a parser of HTML would not keep a tag."""
+
 _PLACE = re.compile(r" in root template(?: at position (\d+):\d+)?$")
 
 
@@ -47,6 +56,8 @@ def typeset(
     if spec.get(HTML):
         if MJML in made:
             made[HTML] = _read_mjml(made)
+        if HTML in made:
+            made[HTML] = _made_of(made, _escapable)
         if inline_css:
             made[HTML] = _made_of(made, _inline_css)
         if HTML in made and TEXT not in made and spec.get(TEXT) is False:
@@ -85,6 +96,18 @@ def _in_mjml(error: TemplateError, html: str, mjml: str) -> TemplateError:
     return fault_at(mjml, places[max(-following - 1, -len(places))], error.sentence, part=MJML)
 
 
+def _escapable(source: str, *, part: str) -> str:
+    """Return *source* if its values stand where escaping is enough for them to stay values."""
+    refuse_halves(source, part=part)
+    check_tags(source, part=part)
+    shielded = shield(source, silent_as_comment=frozenset())
+    for number, place in enumerate(shielded.places):
+        if not place.silent and place.context in _OPEN:
+            sentence = f"{shielded.written(number)} {_OPEN[place.context]}"
+            raise fault_at(source, place.tag.start, sentence, part=part)
+    return source
+
+
 # What follows is imported where it is used: planning may need none of it, and other commands never do.
 
 
@@ -104,7 +127,6 @@ def _inline_css(source: str, *, part: str) -> str:
     """
     from css_inline import CSSInliner, InlineError  # noqa: PLC0415
 
-    check_tags(source, part=part)
     shielded = shield(source, silent_as_comment=frozenset({"text", "table"}))
     _refuse_places(shielded, part)
     inliner = CSSInliner(
@@ -134,10 +156,7 @@ def _with_whole_bodies(shielded: Shielded, made: str) -> str:
 
 def _refuse_places(shielded: Shielded, part: str) -> None:
     for number, place in enumerate(shielded.places):
-        reason = {
-            "markup": "stands in a tag of HTML outside of quotes; put it into a quoted value",
-            "style": "stands in a style sheet; write it in the style attribute of an element",
-        }.get(place.context)
+        reason = _CLOSED.get(place.context)
         if place.context == "table" and not place.silent:
             reason = "stands in a table outside of its cells; put it into a cell"
         if reason is not None:
@@ -173,6 +192,7 @@ def _read_mjml(made: Mapping[str, str]) -> str:
     source = made[MJML]
     if HTML in made:
         raise TemplateError("there is html too; keep one of them", part=MJML)
+    refuse_halves(source, part=MJML)
     check_tags(source, part=MJML)
     for element in _ELEMENT.finditer(source):
         if _KNOWN.fullmatch(element[1]) is None:
