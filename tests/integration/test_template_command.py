@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import json
+import re
 from collections.abc import Sequence
 from email import policy
 from pathlib import Path
@@ -91,6 +92,9 @@ def test_check_as_json_names_what_was_made(away: School) -> None:
     assert code == 0
     assert (found["parts"], found["made_of"]) == (["html", "subject", "text"], ["mjml"])
     assert (found["variables"], found["rows"], found["rejected"]) == (["grade", "name"], 1, 0)
+    page = (Path(__file__).parents[2] / "docs/json.md").read_text(encoding="utf-8")
+    section = page.partition("## template check\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)", section, re.MULTILINE)) == found.keys()
 
 
 @pytest.mark.parametrize(
