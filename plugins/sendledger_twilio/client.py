@@ -11,6 +11,7 @@ from datetime import timedelta
 from select import POLLIN, poll
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp.connector import Connection
@@ -79,9 +80,11 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         super().__init__(_SILENT, is_async=True)
         self._connections_max = connections_max
         self._idle_s = idle_max.total_seconds()
-        self._connect_s = connect_within.total_seconds()
+        connect_s = connect_within.total_seconds()
         self._answer_s = answer_within.total_seconds()
+        self._timeout = aiohttp.ClientTimeout(connect=connect_s, sock_connect=connect_s)
         self._session: aiohttp.ClientSession | None = None
+        self._asked: aiohttp.ClientRequest | None = None
         self._closed = False
 
     async def connect(self, url: str) -> Connection:
@@ -89,22 +92,31 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
 
         Raises :class:`Unreached`. Released, it is there for the next request.
         """
+        session = self._open_session()
+        asked = self._asking(url)
         while True:
             origin = SimpleNamespace(kept=False)
-            connection = await self._connect(url, origin)
+            connection = await self._connect(session, asked, origin)
             if not (origin.kept and _has_ended(connection)):
                 return connection
             connection.close()
 
-    async def _connect(self, url: str, origin: SimpleNamespace) -> Connection:
-        session = self._open_session()
+    async def _connect(
+        self, session: aiohttp.ClientSession, asked: aiohttp.ClientRequest, origin: SimpleNamespace
+    ) -> Connection:
         assert session.connector is not None, "the session is open"
-        request = aiohttp.ClientRequest("GET", URL(url), loop=asyncio.get_running_loop())
         traces = [Trace(session, _TRACING, origin)]
         try:
-            return await session.connector.connect(request, traces, self._timeout())
+            return await session.connector.connect(asked, traces, self._timeout)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreached(error) from None
+
+    def _asking(self, url: str) -> aiohttp.ClientRequest:
+        """Return what names host and port to the connector; it is never sent, so one of it will do."""
+        if self._asked is None:
+            loop = asyncio.get_running_loop()
+            self._asked = aiohttp.ClientRequest("GET", URL(url), loop=loop)
+        return self._asked
 
     async def request(  # noqa: PLR0913, PLR0917 - the SDK's signature
         self,
@@ -121,7 +133,8 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
         session = self._open_session()
         asked: dict[str, Any] = {
             "params": params,
-            "data": data,
+            # Written here: aiohttp's own forms take twice as long.
+            "data": None if data is None else urlencode(data).encode(),
             "headers": (headers or {}) | _own_headers(auth),
             "allow_redirects": allow_redirects,
         }
@@ -153,13 +166,10 @@ class HttpClient(AsyncHttpClient):  # type: ignore[misc]  # the SDK is untyped
                 connector=aiohttp.TCPConnector(
                     limit=self._connections_max, keepalive_timeout=self._idle_s
                 ),
-                timeout=self._timeout(),
+                timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
-
-    def _timeout(self) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(connect=self._connect_s, sock_connect=self._connect_s)
 
 
 def _has_ended(connection: Connection) -> bool:

@@ -27,6 +27,7 @@ NAMES = (
     "watching",
     "planning",
     "rendering",
+    "sms",
     "smtp",
     "postfix",
 )
