@@ -10,12 +10,15 @@ import hashlib
 import hmac
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 KEY_VERSION = "1"
 KEY_BYTES = 16
+_BLOCK_BYTES = 64
+_INNER = bytes(octet ^ 0x36 for octet in range(256))
+_OUTER = bytes(octet ^ 0x5C for octet in range(256))
 _PARTS = ("report", "recipient", "channel", "revision")
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -54,12 +57,16 @@ class IntentKeys:
     """
 
     def __init__(self, key: bytes, *, report: str, channel: str, revision: str) -> None:
-        self._keyed = Keyed(key, KEY_VERSION, identity_text("report", report))
-        self._after = (identity_text("channel", channel), identity_text("revision", revision), "0")
+        self._keyed = Keyed(
+            key,
+            KEY_VERSION,
+            identity_text("report", report),
+            last=(identity_text("channel", channel), identity_text("revision", revision), "0"),
+        )
 
     def of(self, recipient: str) -> bytes:
         """Return the intent key of *recipient*."""
-        return self._keyed.of(identity_text("recipient", recipient), *self._after)
+        return self._keyed.of(identity_text("recipient", recipient))
 
 
 def identity_text(name: str, text: str) -> str:
@@ -84,16 +91,27 @@ def keyed(key: bytes, *parts: str) -> bytes:
 
 
 class Keyed:
-    """:func:`keyed` for many that share their key and their first parts; asked at half its price."""
+    """:func:`keyed` for many that share their key, their first parts and their *last*, at half its price.
 
-    def __init__(self, key: bytes, *first: str) -> None:
-        self._mac = hmac.new(key, _framed(first), "sha256")
+    HMAC as RFC 2104 section 4 says to keep it: both hashes begun. ``hmac.HMAC`` takes longer to copy
+    than they take together.
+    """
+
+    def __init__(self, key: bytes, *first: str, last: Sequence[str] = ()) -> None:
+        """Begin with *key*, of at most 64 bytes."""
+        block = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(block.translate(_INNER) + _framed(first))
+        self._outer = hashlib.sha256(block.translate(_OUTER))
+        self._last = _framed(last)
 
     def of(self, *parts: str) -> bytes:
-        """Return the digest over the first parts and *parts*."""
-        mac = self._mac.copy()
-        mac.update(_framed(parts))
-        return mac.digest()[:KEY_BYTES]
+        """Return the digest over the first parts, *parts* and the last."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        for octets in map(str.encode, parts):
+            inner.update(len(octets).to_bytes(4, "big") + octets)
+        inner.update(self._last)
+        outer.update(inner.digest())
+        return outer.digest()[:KEY_BYTES]
 
 
 def content_digest(key: bytes, *, template_revision: str, variables: Mapping[str, Any]) -> bytes:
@@ -109,13 +127,8 @@ def variables_text(variables: Mapping[str, Any]) -> str:
     return _JSON.encode(variables)
 
 
-def _framed(parts: tuple[str, ...]) -> bytes:
-    return b"".join(map(_frame, parts))
-
-
-def _frame(part: str) -> bytes:
-    encoded = part.encode()
-    return len(encoded).to_bytes(4, "big") + encoded
+def _framed(parts: Iterable[str]) -> bytes:
+    return b"".join([len(octets).to_bytes(4, "big") + octets for octets in map(str.encode, parts)])
 
 
 def seal(key: bytes, intent_id: int, *parts: object) -> bytes:
