@@ -29,7 +29,8 @@ from sendledger.store import deliveries, ledger_rows, planning, side_effects
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database
 from sendledger.store.deliveries import Claimed, ClaimRequest
-from sendledger.store.planning import BatchRow, NewBatch, NewIntent
+from sendledger.store.new_intents import NewIntent
+from sendledger.store.planning import BatchRow, NewBatch
 from sendledger.work.recording import Recording
 from sendledger.work.stopping import Stop
 

@@ -31,6 +31,8 @@ _ATOM = re.compile(r"[A-Za-z0-9._-]{1,200}")
 class MessageWriter:
     """A compiled content revision under one letterhead."""
 
+    plain_text = True
+
     def __init__(
         self,
         content: Content,

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 _LENGTH_BYTES = 4
 _ANSWERED = frozenset(b"CIsE")
 """CommandComplete, EmptyQueryResponse, PortalSuspended, ErrorResponse: each ends one statement's answer."""
+_PASSED_ON = (b"Z", b"G")
+"""ReadyForQuery, CopyInResponse: the client waits for them."""
 
 TRANSACTION = frozenset({"BEGIN", "COMMIT", "ROLLBACK"})
 POOL_CHECK = "(pool check)"
@@ -163,7 +165,7 @@ class StatementProxy:
     async def _answer(
         self, talk: _Conversation, server: asyncio.StreamReader, client: asyncio.StreamWriter
     ) -> None:
-        """Pass answers back, each statement's only once it is whole."""
+        """Pass answers back, each statement's only once it is whole; a COPY's asks for its rows before."""
         held = b""
         while message := await _message(server):
             held += message
@@ -173,7 +175,7 @@ class StatementProxy:
                     self.errors.append((name, sqlstate_of(message)))
                 if self._cuts(name, Side.AFTER):
                     return
-            elif talk.asked and message[:1] != b"Z":
+            elif talk.asked and message[:1] not in _PASSED_ON:
                 continue
             client.write(held)
             held = b""

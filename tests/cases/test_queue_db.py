@@ -33,7 +33,7 @@ from sendledger.settings.model import WorkerSettings
 from sendledger.store import deliveries, planning, views
 from sendledger.store.database import Database, DatabaseAway
 from sendledger.store.deliveries import ClaimRequest
-from sendledger.store.planning import NewIntent
+from sendledger.store.new_intents import NewIntent
 from sendledger.work.context import ChannelWork
 from sendledger.work.opening import Answer, Openings
 from sendledger.work.proposals import lost

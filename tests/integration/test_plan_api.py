@@ -306,6 +306,21 @@ async def test_others_get_their_turn_while_a_plan_is_made(
     assert turns > 2000 / 50
 
 
+async def test_the_rights_in_the_documentation_are_enough(
+    planner: Planner, connection: AsyncConnection
+) -> None:
+    """Whoever has them plans, and is told of what was planned before."""
+    named = re.findall(r"^GRANT .*?;$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(named) == 4
+    async with connection.transaction(force_rollback=True):
+        await connection.execute("CREATE ROLE school_app")
+        for grant in named:
+            await connection.execute(grant.encode())
+        await connection.execute("SET LOCAL ROLE school_app")
+        assert (await planner.plan(connection, BATCH, pupils(1, 2))).added == 2
+        assert (await planner.plan(connection, BATCH, pupils(2))).known == 1
+
+
 async def test_a_database_of_another_installation_is_refused(
     school: School, connection: AsyncConnection
 ) -> None:

@@ -21,7 +21,7 @@ from plan_kit import HEADER, NOTHING, School, pupil
 HALF_WAY = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND state = 'idle in transaction'
-    AND backend_xid IS NOT NULL AND query LIKE '%INSERT INTO sendledger.intent %'
+    AND backend_xid IS NOT NULL AND query LIKE '%COPY sendledger.delivery %'
 """
 
 

@@ -197,6 +197,57 @@ def test_literal_evidence_belongs_to_an_observation(ledger: Ledger) -> None:
     assert refused(ledger, "evidence", literal) == ("ForeignKey", "evidence_intent_id_seq_fkey")
 
 
+# --- parents that are looked up once for a statement -----------------------------------------
+
+SECRET = {"recipient_id": "p", "destination": "d", "variables": "{}"}
+
+
+def test_an_intent_belongs_to_a_batch(ledger: Ledger) -> None:
+    refusal = refused(ledger, "intent", INTENT, intent_key=bytes(16), batch_id=99)
+    assert refusal == ("ForeignKey", "intent_batch_exists")
+
+
+@pytest.mark.parametrize(("table", "row"), [("delivery", DELIVERY), ("recipient_secret", SECRET)])
+def test_what_hangs_on_an_intent_needs_it_and_never_moves_to_another(
+    ledger: Ledger, table: str, row: dict[str, Any]
+) -> None:
+    refusal = refused(ledger, table, row, intent_id=99)
+    assert refusal == ("ForeignKey", f"{table}_intent_exists")
+    insert(ledger, table, row, intent_id=1)
+    move = SQL("UPDATE {} SET intent_id = 4").format(Identifier("sendledger", table))
+    with pytest.raises(errors.InsufficientPrivilege, match="never changed"), ledger.transaction():
+        ledger.execute(move)
+
+
+def test_of_many_rows_in_one_statement_not_one_may_lack_its_intent(ledger: Ledger) -> None:
+    with pytest.raises(errors.ForeignKeyViolation, match="its intent"), ledger.transaction():
+        ledger.execute(
+            "INSERT INTO sendledger.recipient_secret"
+            " SELECT n, 'p', 'd', '{}' FROM unnest(ARRAY[1, 2, 99, 3]) AS n"
+        )
+    assert count(ledger, "recipient_secret") == 0
+
+
+def test_intents_are_never_read_one_after_the_other_to_find_one(database: str) -> None:
+    """Not even by a session that looked for the first when there was only one."""
+    with psycopg.connect(database) as connection:
+        plan(connection)
+        insert(connection, "delivery", DELIVERY, intent_id=1)
+        read = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relid = 'sendledger.intent'::regclass"
+        before = connection.execute(read).fetchone()
+        connection.execute(
+            "INSERT INTO sendledger.intent (batch_id, eligible_at, intent_key, recipient_fingerprint,"
+            " destination_fingerprint, content_digest) SELECT 1, now(), decode(md5(n::text), 'hex'),"
+            " decode(md5(''), 'hex'), decode(md5(''), 'hex'), decode(md5(''), 'hex')"
+            " FROM generate_series(1, 2000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO sendledger.recipient_secret"
+            " SELECT n, 'p', 'd', '{}' FROM generate_series(5, 2004) AS n"
+        )
+        assert connection.execute(read).fetchone() == before
+
+
 # --- the ledger only grows -------------------------------------------------------------------
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import select
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,36 +31,26 @@ class Lines:
         self.bytes_read = 0
         self.size_bytes = os.fstat(fd).st_size or None
         self._fd = fd
-        self._held: deque[bytes] = deque()
+        self._held = b""
         self._begun = b""
         self._ended = False
 
-    @property
-    def held(self) -> bool:
-        """Whether the next line is there already."""
-        return bool(self._held)
-
     async def ready(self) -> bool:
-        """Wait until the next line is there; False at the end."""
+        """Wait until there are lines to take; False at the end."""
         while not self._held and not self._ended:
             await _readable(self._fd)
             self._fill()
-        return self.held
+        return bool(self._held)
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        """Return the next line with its end, reading on if it is not there yet."""
+    def take(self) -> bytes:
+        """Return the lines that are there with their ends, reading on if none is; empty at the end."""
         while not self._held and not self._ended:
             self._fill()
-        if not self._held:
-            raise StopIteration
-        line = self._held.popleft()
-        self.number += 1
-        if len(line) > LINE_MAX_BYTES:
-            raise self._too_long(self.number)
-        return line.removeprefix(_BOM) if self.number == 1 else line
+        lines, self._held = self._held, b""
+        if not self.number:
+            lines = lines.removeprefix(_BOM)
+        self.number += _count(lines)
+        return lines
 
     def fault(self, line: int, sentence: str) -> UsageFault:
         """Return an error about *line*."""
@@ -75,15 +63,17 @@ class Lines:
             raise _unreadable(self.name, error) from None
         self.bytes_read += len(block)
         whole, end, self._begun = (self._begun + block).rpartition(b"\n")
-        self._held.extend(io.BytesIO(whole + end))
+        self._held += whole + end
         self._ended = not block
-        if self._ended and self._begun:
-            self._held.append(self._begun)
-        elif len(self._begun) > LINE_MAX_BYTES:
-            raise self._too_long(self.number + len(self._held) + 1)
+        if self._ended:
+            self._held, self._begun = self._held + self._begun, b""
+        self._refuse_long()
 
-    def _too_long(self, line: int) -> UsageFault:
-        return self.fault(line, "longer than a megabyte; is it a file of recipients?")
+    def _refuse_long(self) -> None:
+        # What is held came with one block and what had begun before it: only its first line can be longer.
+        first = self._held.partition(b"\n")[0]
+        if max(len(first), len(self._begun)) > LINE_MAX_BYTES:
+            raise self.fault(self.number + 1, "longer than a megabyte; is it a file of recipients?")
 
 
 @contextmanager
@@ -106,6 +96,10 @@ async def _readable(fd: int) -> None:
     poll.register(fd, select.POLLIN)
     while not poll.poll(0):  # noqa: ASYNC110 - nobody here could set an event
         await asyncio.sleep(_POLL_S)
+
+
+def _count(lines: bytes) -> int:
+    return lines.count(b"\n") + (not lines.endswith(b"\n") and lines != b"")
 
 
 def _unreadable(name: str, error: OSError) -> UsageFault:

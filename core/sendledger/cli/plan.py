@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -18,13 +19,14 @@ from sendledger.cli.progress import watched
 from sendledger.cli.recipients import Format, Recipients, open_recipients
 from sendledger.cli.rejects import RejectsFile, open_rejects, rejects_path
 from sendledger.journal import plan as planning
-from sendledger.journal.batch import Entry
 from sendledger.journal.intake import Intake
-from sendledger.journal.plan import PlanResult
+from sendledger.journal.plan import Blocks, PlanResult
 from sendledger.settings.batch import BatchFile, BatchSettings, load_batch
 from sendledger.store.database import Database
 
 REJECTED = 1
+COLLECT_EACH = 100_000
+"""Objects made and still there before the garbage collector looks for cycles: more than two chunks hold."""
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +94,7 @@ async def _plan(
         attaching = read_attaching(batch, desk.plan)
         columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
         watching = watched(
-            attaching.attached(recipients.entries(columns)),
+            attaching.attached_blocks(recipients.blocks(columns)),
             slow=bool(batch.settings.attachments),
             total_bytes=recipients.lines.size_bytes,
             bytes_read=lambda: recipients.lines.bytes_read,
@@ -100,26 +102,38 @@ async def _plan(
         with (
             placed(batch),
             open_rejects(target, columns.names()) as rejects,
-            watching as entries,
+            watching as blocks,
+            _rarely_collecting(),
         ):
-            return await _keep(desk.database, intake, entries, rejects, dry_run=dry_run)
+            return await _keep(desk.database, intake, blocks, rejects, dry_run=dry_run)
 
 
 async def _keep(
     database: Database,
     intake: Intake,
-    entries: AsyncIterator[Entry],
+    blocks: Blocks,
     rejects: RejectsFile,
     *,
     dry_run: bool,
 ) -> PlanResult:
-    # What starting up made is here to stay: the collector need not walk it every few thousand rows.
-    gc.freeze()
     async with database.connection() as connection, connection.transaction(force_rollback=dry_run):
-        result = await planning.plan(connection, intake, entries, on_reject=rejects.add)
+        result = await planning.plan_blocks(connection, intake, blocks, on_reject=rejects.add)
         # Before the commit: nothing is planned when it cannot be told who was left out.
         rejects.publish()
     return result
+
+
+@contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """Keep the garbage collector from walking what starting up made, and the rows of each chunk."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(COLLECT_EACH)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _summary(result: PlanResult, rejects: Path | None, *, dry_run: bool) -> str:

@@ -20,6 +20,7 @@ from sendledger.cli.recipients import Recipients
 from sendledger.journal.attaching import Attaching, NothingAttached
 from sendledger.journal.batch import Entry, Reject
 from sendledger.journal.intake import Intake
+from sendledger.journal.plan import singly
 from sendledger.settings.batch import BatchFile
 
 _OURS = re.compile(r"line-[0-9]{6,}\.(?:eml|html|txt|raw)")
@@ -41,7 +42,7 @@ async def show_preview(
     intake = read_intake(batch, described.host, key_ring(described.settings))
     attaching = read_attaching(batch, described)
     columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
-    entries = recipients.entries(columns)
+    entries = singly(recipients.blocks(columns))
     with placed(batch):
         seen = await write_preview(intake, attaching, entries, folder, messages_max=messages_max)
     for reject in seen.rejects:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -16,17 +16,18 @@ SLOW_LINE_ROWS = 1_000
 """Where each row has a file to read."""
 
 Item = TypeVar("Item")
+Blocks = AsyncIterable[Sequence[Item]]
 
 
 @contextmanager
 def watched(
-    items: AsyncIterator[Item],
+    blocks: Blocks[Item],
     *,
     total_bytes: int | None,
     bytes_read: Callable[[], int],
     slow: bool = False,
-) -> Iterator[AsyncIterator[Item]]:
-    """Lend *items* again, and show how many were taken until the block ends.
+) -> Iterator[Blocks[Item]]:
+    """Lend *blocks* of items again, and show how many were taken until all is done.
 
     *total_bytes* is the size of the file they come from, None when it has no size of its own; *slow*
     ones are told of more often.
@@ -35,23 +36,24 @@ def watched(
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _counted(
-            items, line_rows, lambda count: console.print(f"sendledger: {count} rows read")
+            blocks, line_rows, lambda count: console.print(f"sendledger: {count} rows read")
         )
         return
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]} rows"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total_bytes, rows=0)
         yield _counted(
-            items, bar_rows, lambda count: bar.update(task, completed=bytes_read(), rows=count)
+            blocks, bar_rows, lambda count: bar.update(task, completed=bytes_read(), rows=count)
         )
 
 
 async def _counted(
-    items: AsyncIterator[Item], step: int, show: Callable[[int], None]
-) -> AsyncIterator[Item]:
-    count = 0
-    async for item in items:
-        yield item
-        count += 1
-        if count % step == 0:
-            show(count)
+    blocks: Blocks[Item], step: int, show: Callable[[int], None]
+) -> AsyncIterator[Sequence[Item]]:
+    count = shown = 0
+    async for block in blocks:
+        yield block
+        count += len(block)
+        if count - shown >= step:
+            shown = count - count % step
+            show(shown)

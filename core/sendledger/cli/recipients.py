@@ -6,7 +6,7 @@ the next row begins is the file's, and plans nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -34,8 +34,8 @@ class Recipients(Protocol):
     nested: bool
     lines: Lines
 
-    def entries(self, columns: Columns) -> AsyncIterator[Entry]:
-        """Yield a row or a reject for each recipient.
+    def blocks(self, columns: Columns) -> AsyncIterator[Sequence[Entry]]:
+        """Yield a row or a reject for each recipient, as many at a time as there are.
 
         Raises ``UsageFault`` before the first when a column is missing, after the last when there was
         none, and in between when the file cannot be read on.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import AsyncIterator, Iterator
+import io
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from difflib import get_close_matches
+from itertools import chain
 
 from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.lines import Lines
 from sendledger.journal.batch import Entry, Reject, Row
+
+EntryOf = Callable[[int, list[str]], Entry]
+"""What a record is, and the line it begins on."""
 
 
 class CsvRecipients:
@@ -20,35 +25,42 @@ class CsvRecipients:
     def __init__(self, lines: Lines) -> None:
         """Read the header. Raises :class:`UsageFault` when it is none."""
         self.lines = lines
-        self._records = csv.reader(self._texts(), strict=True)
-        header = next((record for _, record in iter(self._next, None) if record), [])
+        self._records = csv.reader(chain.from_iterable(self._texts()), strict=True)
+        header = next((record for _, record in self._ahead() if record), [])
         self.header = [name.strip() for name in header]
         if not any(self.header):
             raise lines.fault(1, "expected a line with the names of the columns")
         self._refuse_twins()
 
-    def entries(self, columns: Columns) -> AsyncIterator[Entry]:
-        """Yield a row or a reject for each record, blank lines left out. Raises :class:`UsageFault`."""
+    def blocks(self, columns: Columns) -> AsyncIterator[list[Entry]]:
+        """Yield rows and rejects as they are there, blank lines left out. Raises :class:`UsageFault`."""
         self._refuse_missing(columns)
-        return self._entries(columns)
+        return self._blocks(self._entry_of(columns))
 
-    async def _entries(self, columns: Columns) -> AsyncIterator[Entry]:
-        at = {name: place for place, name in enumerate(self.header)}
-        recipient, destination = at[columns.recipient_id], at[columns.destination]
-        variables = [(name, at[column]) for name, column in columns.variables.items()]
-        width, empty = len(self.header), True
-        while await self.lines.ready():
-            for line, record in self._held():
-                empty = False
-                if len(record) == width:
-                    values = {name: record[place] for name, place in variables}
-                    yield Row(line, record[recipient], record[destination], values)
-                else:
-                    yield _ragged(line, len(record), width)
+    async def _blocks(self, entry_of: EntryOf) -> AsyncIterator[list[Entry]]:
+        empty = True
+        while self._more() or await self.lines.ready():
+            entries = list(self._held(entry_of))
+            empty = empty and not entries
+            yield entries
         if empty:
             raise UsageFault(
                 f"{self.lines.name}: there are no recipients below the header; add them"
             )
+
+    def _entry_of(self, columns: Columns) -> EntryOf:
+        at = {name: place for place, name in enumerate(self.header)}
+        recipient, destination = at[columns.recipient_id], at[columns.destination]
+        variables = [(name, at[column]) for name, column in columns.variables.items()]
+        width = len(self.header)
+
+        def entry(line: int, record: list[str]) -> Entry:
+            if len(record) != width:
+                return _ragged(line, len(record), width)
+            values = {name: record[place] for name, place in variables}
+            return Row(line, record[recipient], record[destination], values)
+
+        return entry
 
     # A file without a header begins with a person: what stands there is never repeated.
 
@@ -74,19 +86,25 @@ class CsvRecipients:
             use = f", which {columns.uses[column]} needs" if column in columns.uses else ""
             raise self.lines.fault(1, f'found no column "{column}"{use}; {remedy}')
 
-    def _held(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the records that are there, blank ones left out; for the end of the last it may wait."""
-        while self.lines.held and (found := self._next()):
-            if found[1]:
-                yield found
+    def _more(self) -> bool:
+        """Whether a record begins in the lines that were taken already."""
+        return self._records.line_num < self.lines.number
 
-    def _next(self) -> tuple[int, list[str]] | None:
-        """Return the next record and the line it begins on, or None at the end."""
+    def _held(self, entry_of: EntryOf) -> Iterator[Entry]:
+        """Yield what is there, taking lines if none are left; for the end of the last record it may wait."""
+        for line, record in self._ahead():
+            if record:
+                yield entry_of(line, record)
+            if not self._more():
+                return
+
+    def _ahead(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the next records, each with the line it begins on, waiting for what is not there yet."""
         line = self._records.line_num + 1
         try:
-            return line, next(self._records)
-        except StopIteration:
-            return None
+            for record in self._records:
+                yield line, record
+                line = self._records.line_num + 1
         except csv.Error as error:  # its words are about quotes and limits, never the text
             sentence = (
                 f"not valid CSV ({error}); a quoted value ends right before a comma or the line's"
@@ -94,13 +112,15 @@ class CsvRecipients:
             )
             raise self.lines.fault(line, sentence) from None
 
-    def _texts(self) -> Iterator[str]:
-        for line in self.lines:
+    def _texts(self) -> Iterator[Iterable[str]]:
+        """Yield texts that are each read line by line, at the pace of what reads them: in C."""
+        while octets := self.lines.take():
             try:
-                yield line.decode()
-            except UnicodeDecodeError:
-                sentence = "not UTF-8; save the file as CSV in UTF-8"
-                raise self.lines.fault(self.lines.number, sentence) from None
+                yield io.StringIO(octets.decode(), newline="\n")
+            except UnicodeDecodeError as error:
+                after = octets.count(b"\n", error.start)
+                line = self.lines.number - after + octets.endswith(b"\n")
+                raise self.lines.fault(line, "not UTF-8; save the file as CSV in UTF-8") from None
 
 
 def _ragged(line: int, found: int, expected: int) -> Reject:

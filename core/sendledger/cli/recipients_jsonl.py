@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any, NoReturn
@@ -28,39 +29,43 @@ class JsonlRecipients:
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
 
-    async def entries(self, columns: Columns) -> AsyncIterator[Entry]:
-        """Yield a row or a reject for each line, blank ones left out. Raises :class:`UsageFault`."""
+    async def blocks(self, columns: Columns) -> AsyncIterator[list[Entry]]:
+        """Yield rows and rejects as they are there, blank lines left out. Raises :class:`UsageFault`."""
         empty = True
         while await self.lines.ready():
-            line = next(self.lines)
-            if line.isspace():
-                continue
-            if empty and line.lstrip().startswith(b"["):
-                sentence = "found a JSON list; write one object a line, without a list around them"
-                raise self.lines.fault(self.lines.number, sentence)
-            empty = False
-            yield self._entry(line, columns)
+            first = self.lines.number + 1
+            numbered = enumerate(io.BytesIO(self.lines.take()), first)
+            lines = [(number, line) for number, line in numbered if not line.isspace()]
+            if empty and lines:
+                self._refuse_list(*lines[0])
+                empty = False
+            yield [_entry(number, line, columns) for number, line in lines]
         if empty:
             raise UsageFault(f"{self.lines.name}: there are no recipients; add them")
 
-    def _entry(self, line: bytes, columns: Columns) -> Entry:
-        number = self.lines.number
-        try:
-            record = _object(line)
-            return Row(
-                number,
-                _recipient(record, columns.recipient_id),
-                _destination(record, columns.destination),
-                {
-                    name: _value(record, key, VARIABLE + name)
-                    for name, key in columns.variables.items()
-                    if key in record or name not in columns.optional
-                },
-            )
-        except _Refused as refused:
-            return Reject(
-                line=number, field=refused.field, reason=refused.reason, remedy=refused.remedy
-            )
+    def _refuse_list(self, number: int, line: bytes) -> None:
+        if line.lstrip().startswith(b"["):
+            sentence = "found a JSON list; write one object a line, without a list around them"
+            raise self.lines.fault(number, sentence)
+
+
+def _entry(number: int, line: bytes, columns: Columns) -> Entry:
+    try:
+        record = _object(line)
+        return Row(
+            number,
+            _recipient(record, columns.recipient_id),
+            _destination(record, columns.destination),
+            {
+                name: _value(record, key, VARIABLE + name)
+                for name, key in columns.variables.items()
+                if key in record or name not in columns.optional
+            },
+        )
+    except _Refused as refused:
+        return Reject(
+            line=number, field=refused.field, reason=refused.reason, remedy=refused.remedy
+        )
 
 
 def _object(line: bytes) -> dict[str, Any]:

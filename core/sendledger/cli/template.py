@@ -16,6 +16,7 @@ from sendledger.cli.preview import show_preview, tell_reject
 from sendledger.cli.recipients import Format, Recipients, open_recipients
 from sendledger.journal.batch import Reject
 from sendledger.journal.intake import Intake
+from sendledger.journal.plan import singly
 from sendledger.settings.batch import BatchFile, load_batch
 
 REJECTED = 1
@@ -98,7 +99,7 @@ async def _check_rows(plan: Plan, batch: BatchFile, intake: Intake, recipients: 
     columns = read_columns(batch, intake, nested=recipients.nested, beside=attaching.names)
     read = rejected = 0
     with placed(batch):
-        async for entry in attaching.attached(recipients.entries(columns)):
+        async for entry in attaching.attached(singly(recipients.blocks(columns))):
             read += 1
             found = entry if isinstance(entry, Reject) else intake.read(entry)
             if isinstance(found, Reject):

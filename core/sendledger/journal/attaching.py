@@ -34,7 +34,7 @@ from sendledger.journal.batch import (
     Reject,
     Row,
 )
-from sendledger.journal.plan import Entries, each
+from sendledger.journal.plan import Blocks, Entries, each
 from sendledger.plugin import Attachment
 from sendledger.plugin.port import ChannelPort
 from sendledger.settings.batch import media_type_text
@@ -102,6 +102,13 @@ class Attaching:
                 ahead.clear()
         for done in await self._attach_all(ahead):
             yield done
+
+    async def attached_blocks(self, blocks: Blocks) -> AsyncIterator[Sequence[Entry]]:
+        """Yield the entries of *blocks* in order as :meth:`attached` does, some at a time."""
+        await self._weigh_shared()
+        async for block in blocks:
+            for first in range(0, len(block), AHEAD_ROWS):
+                yield await self._attach_all(block[first : first + AHEAD_ROWS])
 
     async def contents(self, row: Row) -> tuple[Attachment, ...] | Reject:
         """Return the files of an attached *row*, to look at. Raises :class:`BatchFault`."""
@@ -207,6 +214,10 @@ class NothingAttached:
     def attached(self, entries: Entries) -> AsyncIterator[Entry]:
         """Yield *entries* as they are."""
         return each(entries)
+
+    def attached_blocks(self, blocks: Blocks) -> Blocks:
+        """Return *blocks* as they are."""
+        return blocks
 
     async def contents(self, _row: Row) -> tuple[Attachment, ...]:
         """Return no files."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sendledger.journal.batch import ATTACHMENTS, DESTINATION, VARIABLE, Batch
-from sendledger.store.planning import NewBatch, NewIntent, PlannedRow
+from sendledger.store.new_intents import NewIntent
+from sendledger.store.planning import NewBatch, PlannedRow
 
 LINES_MAX = 20
 

@@ -24,6 +24,7 @@ from sendledger.journal.batch import (
     Row,
     checked,
 )
+from sendledger.journal.plain import PlainTexts
 from sendledger.journal.variables import VariableRefused, write_variables
 from sendledger.keys import KeyRing
 from sendledger.ledger.identity import (
@@ -45,7 +46,8 @@ from sendledger.plugin import (
 from sendledger.plugin.faults import PluginFault
 from sendledger.plugin.host import PluginHost
 from sendledger.plugin.port import ChannelPort
-from sendledger.store.planning import DOMAIN_KEY_BYTES, NewBatch, NewIntent
+from sendledger.store.new_intents import DOMAIN_KEY_BYTES, NewIntent
+from sendledger.store.planning import NewBatch
 
 SAMPLE_TOKEN = "a" * 44
 DOMAINS_MAX = 4096
@@ -81,6 +83,7 @@ class Intake:
         self._port = port
         self._written = batch.parts
         self._writer = _prepare(self.content, port)
+        self._plain = PlainTexts(self.names, self._writer)
         self._content_digests = Keyed(keys.intent_key_key, self.content.revision_hex)
         self._intent_keys = IntentKeys(
             keys.intent_key_key,
@@ -143,10 +146,10 @@ class Intake:
     def _intent(self, row: Row) -> NewIntent:
         recipient = _recipient(row.recipient_id)
         destination = self._destination(row.destination)
-        variables = self._values(row.variables)
-        text = _variables_text(variables)
         key = self._intent_keys.of(recipient)
-        self._try_writing(key, destination, variables)
+        text = self._plain.text(destination.address, row.variables)
+        if text is None:
+            text = self._tried(key, destination, row.variables)
         return NewIntent(
             intent_key=key,
             recipient_fingerprint=self._recipient_prints.of(recipient),
@@ -159,6 +162,14 @@ class Intake:
             attachments=facts_text(row.attachments) if row.attachments else "",
             attachment_places=places_text(row.attachments) if row.attachments else "",
         )
+
+    def _tried(self, key: bytes, destination: Destination, given: Mapping[str, Any]) -> str:
+        """Return the variables in *given* as they are stored; a message was written with them."""
+        variables = self._values(given)
+        text = _variables_text(variables)
+        self._try_writing(key, destination, variables)
+        self._plain.prove(lambda texts: self._fault(key, destination, texts) is None)
+        return text
 
     def _content_digest(self, text: str, attachments: tuple[Reference, ...]) -> bytes:
         assert len(attachments) == len(self.batch.attachments), "the row was not attached"
@@ -210,7 +221,7 @@ class Intake:
         raise _Refused("", fault.reason, "correct the content or the row")
 
     def _fault(
-        self, key: bytes, destination: Destination, variables: dict[str, Any]
+        self, key: bytes, destination: Destination, variables: Mapping[str, Any]
     ) -> ContentFault | None:
         try:
             self._writer.write(_addressee(key, destination.address, variables))

@@ -6,7 +6,8 @@ the same key is a conflict.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
@@ -25,10 +26,10 @@ from sendledger.journal.conflicts import (
 from sendledger.journal.intake import Intake
 from sendledger.store import planning
 from sendledger.store.listening import notify_work
+from sendledger.store.new_intents import NewIntent
 from sendledger.store.planning import (
     BatchRow,
     NewBatch,
-    NewIntent,
     PlanningConnection,
     PlanningStart,
 )
@@ -39,6 +40,7 @@ TURN_ROWS = 50
 
 Item = TypeVar("Item")
 Entries = Iterable[Entry] | AsyncIterable[Entry]
+Blocks = AsyncIterable[Sequence[Entry]]
 OnReject = Callable[[Reject], None]
 Chunk = dict[bytes, tuple[int, NewIntent]]
 """Intents by key, each with its line."""
@@ -61,24 +63,41 @@ async def plan(
 
     Everything or nothing, in the caller's transaction, which decides whether any of it happened; others
     who plan the same batch wait for its end, and workers hear of new work with it. Memory is bounded by
-    two chunks of rows. Without a plannable row nothing is stored, not even the batch. Raises
-    :class:`PlanConflict`, :class:`BatchFault`, ``PluginFault``, and whatever *entries* raises.
+    a chunk of rows. Without a plannable row nothing is stored, not even the batch. *entries* may use
+    the connection. Raises :class:`PlanConflict`, :class:`BatchFault`, ``PluginFault``, and whatever
+    *entries* raises.
+    """
+    async with planning.whole(connection):
+        run = await _begin(connection, intake, on_reject)
+        async for block in in_blocks(entries):
+            run.take(block)
+            # Never beside what comes next, which may be asked of a connection in the middle of a COPY.
+            if run.full:
+                await run.keep(run.cut())
+            await asyncio.sleep(0)
+        await run.keep(run.cut())
+        return await run.end()
+
+
+async def plan_blocks(
+    connection: PlanningConnection, intake: Intake, blocks: Blocks, *, on_reject: OnReject
+) -> PlanResult:
+    """Plan as :func:`plan` does, while *blocks*, which must not use the connection, are read on.
+
+    Memory is bounded by two chunks of rows and a block.
     """
     async with planning.whole(connection):
         run = await _begin(connection, intake, on_reject)
         # One chunk is stored while the next is read: Postgres and Python have a core each.
         async with Beside() as storing:
-            async for entry in each(entries):
-                run.take(entry)
-                if run.taken % TURN_ROWS == 0:
+            async for block in blocks:
+                for first in range(0, len(block), TURN_ROWS):
+                    run.take(block[first : first + TURN_ROWS])
                     await storing.turn()
-                if len(run.chunk) >= CHUNK_ROWS:
-                    await storing.start(run.keep, run.cut())
+                    if run.full:
+                        await storing.start(run.keep, run.cut())
             await storing.start(run.keep, run.cut())
-        result = run.result()
-        if result.added:
-            await notify_work(connection, intake.batch.channel)
-        return result
+        return await run.end()
 
 
 async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
@@ -89,6 +108,24 @@ async def each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Ite
     else:
         for item in items:
             yield item
+
+
+async def singly(blocks: Blocks) -> AsyncIterator[Entry]:
+    """Yield the entries of *blocks*."""
+    async for block in blocks:
+        for entry in block:
+            yield entry
+
+
+async def in_blocks(entries: Entries) -> AsyncIterator[Sequence[Entry]]:
+    """Yield *entries*, some at a time."""
+    block: list[Entry] = []
+    async for entry in each(entries):
+        block.append(entry)
+        if len(block) == TURN_ROWS:
+            yield block
+            block = []
+    yield block
 
 
 async def _begin(connection: PlanningConnection, intake: Intake, on_reject: OnReject) -> _Run:
@@ -118,8 +155,7 @@ class _Run:
         on_reject: OnReject,
         start: PlanningStart,
     ) -> None:
-        self.chunk: Chunk = {}
-        self.taken = 0
+        self._chunk: Chunk = {}
         self._connection = connection
         self._intake = intake
         self._on_reject = on_reject
@@ -137,22 +173,28 @@ class _Run:
         if self._batch is not None:
             await self._compare_header(self._batch)
 
-    def take(self, entry: Entry) -> None:
-        """Put the intent of *entry* into the chunk, or reject it."""
-        self.taken += 1
-        found = self._intake.read(entry) if isinstance(entry, Row) else entry
-        if isinstance(found, Reject):
-            self._rejected += 1
-            self._on_reject(found)
-            return
-        _, first = self.chunk.setdefault(found.intent_key, (entry.line, found))
-        if first is not found:
-            self._repeated += 1
-            self._conflicts.add(entry.line, repeat_conflicts(first, found))
+    @property
+    def full(self) -> bool:
+        """Whether it is time to :meth:`cut`."""
+        return len(self._chunk) >= CHUNK_ROWS
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Put the intents of *entries* into the chunk, or reject them."""
+        read, chunk = self._intake.read, self._chunk
+        for entry in entries:
+            found = read(entry) if isinstance(entry, Row) else entry
+            if isinstance(found, Reject):
+                self._rejected += 1
+                self._on_reject(found)
+                continue
+            _, first = chunk.setdefault(found.intent_key, (entry.line, found))
+            if first is not found:
+                self._repeated += 1
+                self._conflicts.add(entry.line, repeat_conflicts(first, found))
 
     def cut(self) -> Chunk:
         """Return the chunk, and begin another."""
-        chunk, self.chunk = self.chunk, {}
+        chunk, self._chunk = self._chunk, {}
         return chunk
 
     async def keep(self, chunk: Chunk) -> None:
@@ -164,16 +206,18 @@ class _Run:
             self._connection,
             self._batch or await self._keep_batch(),
             [intent for _, intent in chunk.values()],
-            eligible_at=batch.not_before,
+            eligible_at=batch.not_before or self._start.planned_at,
             not_after=batch.not_after,
         )
         self._added += len(new)
         if len(new) < len(chunk):
             await self._compare({key: chunk[key] for key in chunk if key not in new})
 
-    def result(self) -> PlanResult:
+    async def end(self) -> PlanResult:
         """Return the counts. Raises :class:`PlanConflict` when a row differed from what was planned."""
         self._conflicts.raise_any()
+        if self._added:
+            await notify_work(self._connection, self._intake.batch.channel)
         return PlanResult(
             added=self._added,
             known=self._known,

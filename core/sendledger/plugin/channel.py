@@ -130,7 +130,13 @@ class ContentFault(ValueError):  # noqa: N818 - a fault of the content, not of t
 
 
 class Writer(Protocol):
-    """A compiled content revision; splices one addressee in, without I/O."""
+    """A compiled content revision; splices one addressee in, without I/O.
+
+    One that has an attribute ``plain_text`` which is True promises more: of a printable text
+    (``str.isprintable``) in the destination or in a variable nothing but its length in UTF-8 decides
+    whether a message can be written, and a longer one is refused where a shorter one is. Planning then
+    writes a few messages, and not each, to know that all of a batch can be written.
+    """
 
     def write(self, addressee: Addressee) -> bytes:
         """Return the message as it goes on the wire. Raises :class:`ContentFault`."""

@@ -270,9 +270,10 @@ def _session_fault(error: BaseException, name: str) -> PluginFault:
 class _SafeWriter:
     """A plugin's writer, whose every failure is about the one message it failed on."""
 
-    __slots__ = ("_name", "_write")
+    __slots__ = ("_name", "_write", "plain_text")
 
     def __init__(self, writer: Writer, name: str) -> None:
+        self.plain_text = getattr(writer, "plain_text", False) is True
         self._write: Callable[[Addressee], Any] = writer.write
         self._name = name
 

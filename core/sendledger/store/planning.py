@@ -7,35 +7,33 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import AsyncRowFactory, class_row, scalar_row
+from psycopg.rows import AsyncRowFactory, class_row, scalar_row, tuple_row
 
-from sendledger.store.array_text import bytes_array, text_array
+from sendledger.store.array_text import bytes_array
+from sendledger.store.new_intents import DIGEST_BYTES, IntentsCopy, NewIntent
 from sendledger.store.statements import statement
 
 PlanningConnection = psycopg.AsyncConnection[Any]
 """May be a caller's own: whatever its row factory, cursor factory, search path and autocommit."""
-
-DIGEST_BYTES = 16
-DOMAIN_KEY_BYTES = 8
 
 _ADD_CONTENT = statement("add_content")
 _FIND_CONTENT = statement("find_content")
 _LOAD_CONTENT = statement("load_content")
 _ADD_BATCH = statement("add_batch")
 _FIND_BATCH = statement("find_batch")
-_ADD_INTENTS = statement("add_intents")
+_NUMBER_INTENTS = statement("number_intents")
+_COPY_INTENTS = statement("copy_intents")
+_COPY_SECRETS = statement("copy_secrets")
+_COPY_DELIVERIES = statement("copy_deliveries")
 _LOAD_PLANNED = statement("load_planned")
 _HOLD_PLANNING = statement("hold_planning")
 _READ_START = statement("read_start")
 _READ_BINDING = statement("read_binding")
-
-_ATTACHED = ("attachments", "attachment_places")
-_DIGESTS = ("intent_key", "recipient_fingerprint", "destination_fingerprint", "content_digest")
 
 Row = TypeVar("Row")
 
@@ -50,9 +48,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningStart:
-    """The database's clock when a run began, and the last intent there was."""
+    """The database's clock when a run began, the instant of its transaction, and the last intent there was."""
 
     now: datetime
+    planned_at: datetime
     last_intent_id: int
 
 
@@ -88,29 +87,6 @@ class BatchRow(NewBatch):
 
     batch_id: int
     planned_at: datetime
-
-
-class NewIntent(NamedTuple):
-    """One recipient of a batch. The texts are the erasable side row; ``variables`` is JSON.
-
-    The digests have 16 bytes; ``domain_key`` has 8, or is None where no domain is limited. What is
-    attached is told in JSON: digests and types for the intent, places and names for the side row; both
-    are empty when nothing is. A tuple, because there are millions of them.
-    """
-
-    intent_key: bytes
-    recipient_fingerprint: bytes
-    destination_fingerprint: bytes
-    content_digest: bytes
-    recipient_id: str
-    destination: str
-    variables: str
-    domain_key: bytes | None = None
-    attachments: str = ""
-    attachment_places: str = ""
-
-    def __repr__(self) -> str:
-        return f"NewIntent(intent_key={self.intent_key.hex()})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,17 +206,28 @@ async def add_intents(
     eligible_at: datetime | None = None,
     not_after: datetime | None = None,
 ) -> set[bytes]:
-    """Add intents with their deliveries, no key twice; returns the keys that were new."""
-    if not rows:
+    """Add intents with their deliveries, none whose key is there; returns the keys that were new.
+
+    No key may be twice among *rows*. Whoever may not be alone with the batch calls :func:`hold_planning`
+    first; without it the later of two fails with ``UniqueViolation``.
+    """
+    keys = bytes_array([row.intent_key for row in rows], item_bytes=DIGEST_BYTES)
+    found = await _fetch_all(connection, tuple_row, _NUMBER_INTENTS, {"intent_keys": keys})
+    if not found:
         return set()
-    parameters = _columns(rows) | {
-        "batch_id": batch.batch_id,
-        "channel": batch.channel,
-        "lane": batch.lane,
-        "eligible_at": eligible_at,
-        "not_after": not_after,
-    }
-    return set(await _fetch_all(connection, scalar_row, _ADD_INTENTS, parameters))
+    if eligible_at is None:
+        eligible_at = (await read_start(connection)).planned_at
+    new = IntentsCopy(
+        intent_ids=[intent_id for _, intent_id in found],
+        rows=[rows[place - 1] for place, _ in found],
+        batch_id=batch.batch_id,
+        eligible_at=eligible_at,
+    )
+    await _copy(connection, _COPY_INTENTS, new.intents(not_after=not_after))
+    await _copy(connection, _COPY_SECRETS, new.secrets())
+    deliveries = new.deliveries(lane=batch.lane, channel=batch.channel)
+    await _copy(connection, _COPY_DELIVERIES, deliveries)
+    return {row.intent_key for row in new.rows}
 
 
 async def load_planned(
@@ -256,20 +243,6 @@ async def load_planned(
     }
     rows = await _fetch_all(connection, class_row(PlannedRow), _LOAD_PLANNED, parameters)
     return {row.intent_key: row for row in rows}
-
-
-def _columns(rows: Sequence[NewIntent]) -> dict[str, Any]:
-    columns = dict(zip(NewIntent._fields, zip(*rows, strict=True), strict=True))
-    sizes = dict.fromkeys(_DIGESTS, DIGEST_BYTES) | {"domain_key": DOMAIN_KEY_BYTES}
-    parameters: dict[str, Any] = {
-        name: bytes_array(column, item_bytes=sizes[name]) if name in sizes else text_array(column)
-        for name, column in columns.items()
-        if name not in _ATTACHED
-    }
-    # Beside the other columns unnest pads a missing one with nulls: without attachments they cost nothing.
-    return parameters | {
-        name: text_array(columns[name]) if any(columns[name]) else None for name in _ATTACHED
-    }
 
 
 def _idle(connection: PlanningConnection) -> bool:
@@ -296,6 +269,11 @@ async def _fetch_all(
     async with _cursor(connection, kind) as cursor:
         await cursor.execute(query, parameters, prepare=False)
         return await cursor.fetchall()
+
+
+async def _copy(connection: PlanningConnection, query: bytes, rows: bytes) -> None:
+    async with _cursor(connection, tuple_row) as cursor, cursor.copy(query) as copy:
+        await copy.write(rows)
 
 
 def _cursor(connection: PlanningConnection, kind: AsyncRowFactory[Row]) -> psycopg.AsyncCursor[Row]:

@@ -6,6 +6,8 @@ imported intent; a change to any ledger row; a terminal status that moves; two i
 
 from alembic import op
 
+from sendledger_migrations.parents import PARENTS
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -55,7 +57,7 @@ CREATE TABLE sendledger.batch (
 
 CREATE TABLE sendledger.intent (
     intent_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    batch_id bigint NOT NULL REFERENCES sendledger.batch (batch_id),
+    batch_id bigint NOT NULL,
     planned_at timestamptz NOT NULL DEFAULT now(),
     eligible_at timestamptz NOT NULL,
     not_after timestamptz,
@@ -74,7 +76,7 @@ CREATE TABLE sendledger.intent (
 
 -- erasable: everything readable about a person
 CREATE TABLE sendledger.recipient_secret (
-    intent_id bigint PRIMARY KEY REFERENCES sendledger.intent (intent_id),
+    intent_id bigint PRIMARY KEY,
     recipient_id text NOT NULL,
     destination text NOT NULL,
     variables json NOT NULL,
@@ -174,7 +176,7 @@ APPEND_ONLY = "policy_revision content batch intent observation attempt"
 DELIVERY = """
 -- the projection and the work queue; fillfactor leaves room for the updates of one delivery's life
 CREATE TABLE sendledger.delivery (
-    intent_id bigint PRIMARY KEY REFERENCES sendledger.intent (intent_id),
+    intent_id bigint PRIMARY KEY,
     batch_id bigint NOT NULL,
     due_at timestamptz,
     wake_at timestamptz,
@@ -332,7 +334,7 @@ def upgrade() -> None:
             f" ON sendledger.{table} FOR EACH STATEMENT"
             f" EXECUTE FUNCTION sendledger.refuse_change('ledger rows')"
         )
-    for part in (DELIVERY, INBOX, SCOPES):
+    for part in (DELIVERY, PARENTS, INBOX, SCOPES):
         op.execute(part)
     op.execute(
         "CREATE TRIGGER terminal_is_final BEFORE UPDATE OF status ON sendledger.delivery"

@@ -1,0 +1,52 @@
+"""Rows whose message need not be written to know that it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sendledger.plugin import Writer
+
+SAMPLES_OCTETS = (65_536, 4_096, 960, 240, 60)
+"""How long a text is tried to be; the third fits a subject."""
+
+_TEXTS = {str}
+
+
+class PlainTexts:
+    """Knows the rows that differ in nothing that matters from one that was written.
+
+    A template asks of a value only what kind it is of and whether there is one, and a writer of plain
+    text asks of a printable one only how long it is. So where a message was written with a long text in
+    every variable, one can be written for each row that has a shorter printable text in each.
+    """
+
+    def __init__(self, names: Sequence[str], writer: Writer) -> None:
+        """Look at the variables *names*, in their order, of what *writer* writes."""
+        self._names = names
+        self._form = "{" + ",".join(f'"{name}":"%s"' for name in names) + "}"
+        self._octets_max = -1
+        self._unproven = getattr(writer, "plain_text", False)
+
+    def prove(self, can_write: Callable[[Mapping[str, str]], bool]) -> None:
+        """Find out once how long texts can be; *can_write* tries variables beside an address that is good."""
+        if not self._unproven:
+            return
+        self._unproven = False
+        for octets in SAMPLES_OCTETS:
+            if can_write(dict.fromkeys(self._names, "x" * octets)):
+                self._octets_max = octets
+                return
+
+    def text(self, address: str, variables: Mapping[str, Any]) -> str | None:
+        """Return *variables* as ``write_variables`` does if a message can surely be written, else None."""
+        if self._octets_max < 0:
+            return None
+        values: list[Any] = [variables.get(name) for name in self._names]
+        if not (set(map(type, values)) <= _TEXTS and all(map(str.strip, values))):
+            return None
+        texts = "".join((address, *values))
+        # Beside what is not printable these two are all that JSON spells otherwise.
+        if not texts.isprintable() or '"' in texts or "\\" in texts:
+            return None
+        return self._form % tuple(values) if len(texts.encode()) <= self._octets_max else None
