@@ -44,9 +44,14 @@ class Account:
             user_agent_extensions=["sendledger"],
         )
 
+    @property
+    def host_url(self) -> str:
+        """Where requests go, region and edge included."""
+        return str(self._client.get_hostname(self._url))
+
     async def connect(self) -> Connection:
         """Return a connection that stands; released, it is there for the next request."""
-        return await self._http.connect(self._client.get_hostname(self._url))
+        return await self._http.connect(self.host_url)
 
     async def create(self, fields: dict[str, object]) -> Answer:
         """Create a message."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from sendledger.plugin import Receipts, Secret
 from sendledger_twilio import TwilioSettings, sendledger_channel
+from sendledger_twilio.account import Account
 from sms_kit import ACCOUNT, AUTH_TOKEN, SENDER, SERVICE, settings_for
 
 KEY = "SK00000000000000000000000000000001"
@@ -72,6 +73,20 @@ def test_numbers_short_codes_and_names_may_send(sender: str) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:4010", "http://[::1]:4010", "http://localhost"])
 def test_only_this_machine_is_spoken_to_in_clear(url: str) -> None:
     assert settings_for(url).messages_url.startswith(f"{url}/2010-04-01/")
+
+
+@pytest.mark.parametrize(
+    ("changes", "host"),
+    [
+        ({}, "api.twilio.com"),
+        ({"region": "ie1", "edge": "dublin"}, "api.dublin.ie1.twilio.com"),
+        ({"edge": "sydney"}, "api.sydney.us1.twilio.com"),
+    ],
+)
+def test_region_and_edge_name_the_host(changes: dict[str, str], host: str) -> None:
+    settings = settings_for(**changes)
+    url = Account(settings).host_url
+    assert url.startswith(f"https://{host}/2010-04-01/Accounts/{ACCOUNT}/")
 
 
 def test_an_api_key_asks_and_the_auth_token_still_verifies() -> None:
