@@ -17,10 +17,11 @@ RECEIPT = "receipt"
 
 SID = re.compile(r"[SM]M[0-9a-fA-F]{32}")
 STATUS = re.compile(r"[a-z]{1,20}(?:[_-][a-z]{1,20}){0,3}")
-ERROR_CODE = re.compile(r"[0-9]{1,6}")
+ERROR_CODE = re.compile(r"[1-9][0-9]{4,5}")
+"""Twilio's codes have five digits; what is shorter could be taken for an HTTP status."""
 
-OK, REFUSED = 2, 4
-"""First digits of HTTP statuses (RFC 9110 section 15)."""
+OK = 2
+"""The first digit of a positive HTTP status (RFC 9110 section 15)."""
 
 FAILURES = frozenset({"failed", "undelivered"})
 """Statuses that an error code belongs to."""
@@ -138,6 +139,6 @@ def read_date(text: object) -> datetime | None:
 
 
 def _code(found: object) -> int | None:
-    """Return an error code, written as a number or as text; 0 is none."""
-    text = str(found) if isinstance(found, int | str) and not isinstance(found, bool) else ""
-    return int(text) or None if ERROR_CODE.fullmatch(text) else None
+    """Return an error code, written as a number or as text; None where it is not shaped like one."""
+    text = str(found) if isinstance(found, int | str) else ""
+    return int(text) if ERROR_CODE.fullmatch(text) else None

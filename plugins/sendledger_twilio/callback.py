@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 
 from sendledger.plugin import CallbackRefused, CallbackRequest, Receipt
 from sendledger_twilio.answer import (
-    ERROR_CODE,
     RECEIPT,
     SID,
     STATUS,
@@ -34,7 +33,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _SHAPES = {
     "MessageSid": SID,
     "MessageStatus": STATUS,
-    "ErrorCode": re.compile(rf"(?:{ERROR_CODE.pattern})?"),
+    "ErrorCode": re.compile(r"[0-9]{0,6}"),
     "ApiVersion": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
 }
 

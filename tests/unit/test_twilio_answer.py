@@ -80,9 +80,13 @@ def test_too_many_requests_were_never_processed(body: bytes) -> None:
     assert (meaning.outcome, meaning.scope) == (Outcome.TRANSIENT, Scope.CHANNEL)
 
 
-@pytest.mark.parametrize("code", ["x", 0, -1, 10**9, True, None, [], 1.5])
-def test_a_code_that_is_none_leaves_the_status(code: object) -> None:
-    assert answered(404, {"code": code}).reply_code == 404
+@pytest.mark.parametrize("code", ["x", 0, -1, 200, 250, 10**9, True, None, [], 1.5])
+def test_a_code_that_is_none_leaves_the_status_and_never_makes_a_refusal_an_acceptance(
+    code: object,
+) -> None:
+    found = answered(404, {"code": code})
+    assert found.reply_code == 404
+    assert judge(found).outcome is Outcome.PERMANENT
 
 
 def test_a_message_that_failed_at_once_is_no_acceptance() -> None:
