@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sendledger.plugin import ContentFault
+from sendledger.plugin import ContentFault, ContentHeld
 from sendledger_smtp.destination import read_destination
 from sendledger_smtp.dkim import DkimSigner
 from sendledger_smtp.header import write_mailbox
@@ -15,6 +15,7 @@ from sendledger_smtp.settings import SmtpSettings
 
 INJECTION = "content.header-injection"
 SETTING = "content.setting-invalid"
+UNMET = "content.setting-unmet"
 
 _CAMPAIGN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNSUBSCRIBE = {"yes": True, "no": False}
@@ -102,8 +103,8 @@ def _unsubscribe(text: str, letterhead: Letterhead) -> bool:
     if text not in _UNSUBSCRIBE:
         raise ContentFault(SETTING, "unsubscribe: expected yes or no")
     if _UNSUBSCRIBE[text] and letterhead.unsubscribe is None:
-        raise ContentFault(
-            SETTING, "unsubscribe: yes needs unsubscribe_url in the settings of the channel"
+        raise ContentHeld(
+            UNMET, "unsubscribe: yes needs unsubscribe_url in the settings of the channel"
         )
     return _UNSUBSCRIBE[text]
 
@@ -114,7 +115,7 @@ def _campaign(text: str | None, letterhead: Letterhead) -> str | None:
     if _CAMPAIGN.fullmatch(text) is None:
         raise ContentFault(SETTING, "campaign: expected up to 64 letters, digits, dots, - and _")
     if letterhead.feedback is None:
-        raise ContentFault(SETTING, "campaign needs feedback_id in the settings of the channel")
+        raise ContentHeld(UNMET, "campaign needs feedback_id in the settings of the channel")
     return text
 
 

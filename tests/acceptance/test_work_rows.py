@@ -163,3 +163,23 @@ async def test_transactional_rows_do_not_wait_for_a_long_bulk_batch(site: Site) 
             await site.planned({"urgent": "urgent@home.test"})
             await until(lambda: site.row("urgent").status == "submitted")
             assert any(row.status == "planned" for row in site.rows())
+
+
+async def test_content_that_the_settings_no_longer_serve_is_held_until_they_do(site: Site) -> None:
+    """A way out was promised when it was planned; without it nothing is sent, and nobody fails for it."""
+    site.relay["unsubscribe_url"] = "https://send.school.example/u"
+    async with relay_of(site) as relay:
+        await site.planned(people(2))
+        url = site.relay.pop("unsubscribe_url")
+        site.write()
+        await drained(site)
+        assert {(row.status, row.awaits, row.cause, row.attempts) for row in site.rows()} == {
+            ("planned", "release", "content.setting-unmet", 0)
+        }
+        assert len(site.tasks()) == 1
+        site.relay["unsubscribe_url"] = url
+        site.write()
+        assert (await site.tell("resume", "content.setting-unmet")).code == 0
+        await drained(site)
+        assert {row.status for row in site.rows()} == {"submitted"}
+    assert len(read_journal(relay.journal)) == 2

@@ -129,6 +129,14 @@ class ContentFault(ValueError):  # noqa: N818 - a fault of the content, not of t
         self.reason = reason
 
 
+class ContentHeld(ContentFault):
+    """The content asks for what the channel's settings do not give: nobody's fault who is written to.
+
+    At planning it is a fault of the batch; met later, the rows are held, under the rule as their cause,
+    until the settings give it and somebody releases them.
+    """
+
+
 class Writer(Protocol):
     """A compiled content revision; splices one addressee in, without I/O.
 

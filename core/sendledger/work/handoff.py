@@ -19,6 +19,7 @@ from sendledger.ledger.words import Outcome, Scope, Status
 from sendledger.plugin.channel import (
     Attachment,
     ContentFault,
+    ContentHeld,
     Envelope,
     Observed,
     Session,
@@ -155,11 +156,17 @@ class Handoffs:
         return write_envelope(self._shop, self._port, ready.writer, whom)
 
     async def _fault(self, ready: Ready, fault: ContentFault) -> None:
-        finding = decisions.fault(fault.rule, ready.number)
+        row, rule = ready.claimed, fault.rule
+        if isinstance(fault, ContentHeld):
+            finding = decisions.hold(
+                rule, identity=f"hold/{row.seq}", cause=rule, now=row.claimed_at
+            )
+        else:
+            finding = decisions.fault(rule, ready.number)
         await self._recording.entries.add(
-            Entry(intent_id=ready.claimed.intent_id, propose=when_waiting(finding))
+            Entry(intent_id=row.intent_id, propose=when_waiting(finding))
         )
-        self._progress.rulings[fault.rule] += 1
+        self._progress.rulings[rule] += 1
 
     async def _submit_open(self, ready: Ready, envelope: Envelope) -> Evidence | Returned:
         """Return the evidence of a submission, or how the row goes back when no attempt was opened.
