@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -112,6 +113,36 @@ def test_a_reply_is_the_same_however_its_bytes_arrive(
         found.append(take_reply(buffer))
     assert found[-1] == Reply(code=code, literal=raw, lines=tuple(lines))
     assert set(found[:-1]) <= {None}
+
+
+def taken(pieces: list[bytes]) -> tuple[list[Reply], bytes | None]:
+    """Return the replies in *pieces*, and what is left over; None when that can be no reply."""
+    buffer, found = bytearray(), []
+    try:
+        for piece in pieces:
+            buffer += piece
+            while (reply := take_reply(buffer)) is not None:
+                found.append(reply)
+    except Malformed:
+        return found, None
+    return found, bytes(buffer)
+
+
+fragments = st.sampled_from(
+    [b"250 ok", b"250-", b"354", b"550 5.1.1 \xff\x00", b"\r\n", b"\n", b"\r"]
+)
+streams = st.lists(st.one_of(fragments, fragments, st.binary(max_size=4)), max_size=30)
+
+
+@given(streams.map(b"".join), st.lists(st.integers(0, 200), max_size=8))
+def test_any_stream_holds_the_same_replies_however_it_is_cut(raw: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(raw)]
+    pieces = [raw[start:end] for start, end in itertools.pairwise(edges)]
+    whole = taken([raw])
+    assert taken(pieces) == whole
+    replies, rest = whole
+    said = b"".join(reply.literal for reply in replies)
+    assert raw == said + rest if rest is not None else raw.startswith(said)
 
 
 @pytest.mark.parametrize(
