@@ -29,6 +29,15 @@ def test_a_relay_and_a_sender_are_enough() -> None:
     assert settings.timeouts.data_end == timedelta(minutes=10)
 
 
+def test_no_wait_is_shorter_than_rfc_5321_asks_in_section_4_5_3_2() -> None:
+    waits = read().timeouts
+    assert waits.greeting >= timedelta(minutes=5)
+    assert waits.command >= timedelta(minutes=5)
+    assert waits.data_init >= timedelta(minutes=2)
+    assert waits.data_block >= timedelta(minutes=3)
+    assert waits.data_end >= timedelta(minutes=10)
+
+
 def test_every_scalar_arrives_as_text() -> None:
     settings = read(
         port="2525",
