@@ -70,9 +70,15 @@ UNRESOLVED = "SELECT intent_id, attempt_count FROM sendledger.delivery WHERE sta
 LOST = "SELECT count(*) FROM sendledger.observation WHERE source = 'lease'"
 FREE = """
 UPDATE sendledger.delivery SET wake_at = clock_timestamp()
-WHERE awaits = 'evidence' AND wake_at > clock_timestamp() + interval '1 minute'
+WHERE intent_id IN (
+    SELECT intent_id FROM sendledger.delivery
+    WHERE awaits = 'evidence' AND wake_at > clock_timestamp() + interval '1 minute'
+    FOR UPDATE SKIP LOCKED)
 """
-"""Lets the minutes pass for which whoever was killed kept others from its look-ups."""
+"""Lets the minutes pass for which whoever was killed kept others from its look-ups.
+
+It waits for nobody: who holds a row may be on this side of a proxy that runs in this very loop.
+"""
 
 
 def cast(count: int = PEOPLE) -> dict[str, str]:
