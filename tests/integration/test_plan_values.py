@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sendledger.store.array_text import bytes_array
 from sendledger.store.copy_binary import (
     NO_FIELD,
-    bigint_field,
+    bigint_fields,
     bytes_fields,
     copy_rows,
     instant_field,
     smallint_field,
-    text_field,
+    text_fields,
 )
 
 TABLE = """CREATE TEMPORARY TABLE copied (
@@ -71,8 +71,8 @@ def test_rows_come_back_as_they_were(
     shared: datetime | None,
 ) -> None:
     content = copy_rows(
-        [bigint_field(row[0]) for row in rows],
-        [text_field(row[1]) for row in rows],
+        bigint_fields([row[0] for row in rows]),
+        text_fields([row[1] for row in rows]),
         bytes_fields([row[2] for row in rows], item_bytes=8),
         count=len(rows),
         constants=[instant_field(shared), smallint_field(-7), NO_FIELD],
@@ -89,12 +89,12 @@ def test_rows_come_back_as_they_were(
 
 def test_columns_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        copy_rows([bigint_field(1)], count=2)
+        copy_rows(bigint_fields([1]), count=2)
 
 
 def test_an_error_tells_the_line_and_quotes_nothing(connection: psycopg.Connection) -> None:
     """What is told goes into server logs, too: a line of the text form would stand there whole."""
-    good = copy_rows([bigint_field(1)], [text_field("parent@home.test")], count=1)
+    good = copy_rows(bigint_fields([1]), text_fields(["parent@home.test"]), count=1)
     another_width = b"\0\x09"
     with connection.transaction(force_rollback=True):
         connection.execute(TABLE)

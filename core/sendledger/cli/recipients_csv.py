@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 
@@ -12,9 +12,6 @@ from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.lines import Lines
 from sendledger.journal.batch import Entry, Reject, Row
-
-EntryOf = Callable[[int, list[str]], Entry]
-"""What a record is, and the line it begins on."""
 
 
 class CsvRecipients:
@@ -35,32 +32,32 @@ class CsvRecipients:
     def blocks(self, columns: Columns) -> AsyncIterator[list[Entry]]:
         """Yield rows and rejects as they are there, blank lines left out. Raises :class:`UsageFault`."""
         self._refuse_missing(columns)
-        return self._blocks(self._entry_of(columns))
+        return self._blocks(columns)
 
-    async def _blocks(self, entry_of: EntryOf) -> AsyncIterator[list[Entry]]:
-        empty = True
+    async def _blocks(self, columns: Columns) -> AsyncIterator[list[Entry]]:
+        at = {name: place for place, name in enumerate(self.header)}
+        recipient, destination = at[columns.recipient_id], at[columns.destination]
+        variables = [(name, at[column]) for name, column in columns.variables.items()]
+        width, empty = len(self.header), True
         while self._more() or await self.lines.ready():
-            entries = list(self._held(entry_of))
+            entries = [
+                Row(
+                    line,
+                    record[recipient],
+                    record[destination],
+                    {name: record[place] for name, place in variables},
+                )
+                if len(record) == width
+                else _ragged(line, len(record), width)
+                for line, record in self._held()
+                if record
+            ]
             empty = empty and not entries
             yield entries
         if empty:
             raise UsageFault(
                 f"{self.lines.name}: there are no recipients below the header; add them"
             )
-
-    def _entry_of(self, columns: Columns) -> EntryOf:
-        at = {name: place for place, name in enumerate(self.header)}
-        recipient, destination = at[columns.recipient_id], at[columns.destination]
-        variables = [(name, at[column]) for name, column in columns.variables.items()]
-        width = len(self.header)
-
-        def entry(line: int, record: list[str]) -> Entry:
-            if len(record) != width:
-                return _ragged(line, len(record), width)
-            values = {name: record[place] for name, place in variables}
-            return Row(line, record[recipient], record[destination], values)
-
-        return entry
 
     # A file without a header begins with a person: what stands there is never repeated.
 
@@ -90,11 +87,10 @@ class CsvRecipients:
         """Whether a record begins in the lines that were taken already."""
         return self._records.line_num < self.lines.number
 
-    def _held(self, entry_of: EntryOf) -> Iterator[Entry]:
+    def _held(self) -> Iterator[tuple[int, list[str]]]:
         """Yield what is there, taking lines if none are left; for the end of the last record it may wait."""
-        for line, record in self._ahead():
-            if record:
-                yield entry_of(line, record)
+        for numbered in self._ahead():
+            yield numbered
             if not self._more():
                 return
 

@@ -146,22 +146,22 @@ class Intake:
     def _intent(self, row: Row) -> NewIntent:
         recipient = _recipient(row.recipient_id)
         destination = self._destination(row.destination)
-        key = self._intent_keys.of(recipient)
+        key = self._intent_keys.of_clean(recipient)
         text = self._plain.text(destination.address, row.variables)
         if text is None:
             text = self._tried(key, destination, row.variables)
-        return NewIntent(
-            intent_key=key,
-            recipient_fingerprint=self._recipient_prints.of(recipient),
-            destination_fingerprint=self._destination_prints.of(destination.canonical),
-            content_digest=self._content_digest(text, row.attachments),
-            recipient_id=recipient,
-            destination=destination.address,
-            variables=text,
-            domain_key=None if destination.domain is None else self._domain_key(destination.domain),
-            attachments=facts_text(row.attachments) if row.attachments else "",
-            attachment_places=places_text(row.attachments) if row.attachments else "",
+        # By their places: names cost as much as a digest.
+        intent = NewIntent(
+            key,
+            self._recipient_prints.of(recipient),
+            self._destination_prints.of(destination.canonical),
+            self._content_digest(text, row.attachments),
+            recipient,
+            destination.address,
+            text,
+            None if destination.domain is None else self._domain_key(destination.domain),
         )
+        return _attached(intent, row.attachments) if row.attachments else intent
 
     def _tried(self, key: bytes, destination: Destination, given: Mapping[str, Any]) -> str:
         """Return the variables in *given* as they are stored; a message was written with them."""
@@ -295,6 +295,12 @@ def _prepare(content: CompiledContent, port: ChannelPort) -> Writer:
         return port.prepare(compiled)
     except ContentFault as fault:
         raise BatchFault(("content",), f"{fault.reason} ({fault.rule})") from None
+
+
+def _attached(intent: NewIntent, attachments: tuple[Reference, ...]) -> NewIntent:
+    return intent._replace(
+        attachments=facts_text(attachments), attachment_places=places_text(attachments)
+    )
 
 
 def _recipient(text: str) -> str:

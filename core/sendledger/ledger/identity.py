@@ -66,7 +66,11 @@ class IntentKeys:
 
     def of(self, recipient: str) -> bytes:
         """Return the intent key of *recipient*."""
-        return self._keyed.of(identity_text("recipient", recipient))
+        return self.of_clean(identity_text("recipient", recipient))
+
+    def of_clean(self, recipient: str) -> bytes:
+        """Return the intent key of a *recipient* that :func:`identity_text` returned."""
+        return self._keyed.of(recipient)
 
 
 def identity_text(name: str, text: str) -> str:

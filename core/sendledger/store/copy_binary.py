@@ -27,9 +27,20 @@ def copy_rows(*columns: Iterable[bytes], count: int, constants: Sequence[bytes] 
     return b"".join((_HEADER, *chain.from_iterable(fields), _TRAILER))
 
 
+def bigint_fields(numbers: Iterable[int]) -> list[bytes]:
+    """Return *numbers* as ``bigint``."""
+    return [b"\0\0\0\x08" + number.to_bytes(8, "big", signed=True) for number in numbers]
+
+
+def text_fields(texts: Iterable[str]) -> list[bytes]:
+    """Return *texts* as ``text`` or ``json``, in UTF-8."""
+    return [len(octets).to_bytes(4, "big") + octets for octets in map(str.encode, texts)]
+
+
 def bigint_field(number: int) -> bytes:
     """Return *number* as ``bigint``."""
-    return b"\0\0\0\x08" + number.to_bytes(8, "big", signed=True)
+    (field,) = bigint_fields([number])
+    return field
 
 
 def smallint_field(number: int) -> bytes:
@@ -40,12 +51,6 @@ def smallint_field(number: int) -> bytes:
 def instant_field(instant: datetime | None) -> bytes:
     """Return *instant* as ``timestamptz``: microseconds since 2000."""
     return NO_FIELD if instant is None else bigint_field((instant - _EPOCH) // _MICROSECOND)
-
-
-def text_field(text: str) -> bytes:
-    """Return *text* as ``text`` or ``json``, in UTF-8."""
-    octets = text.encode()
-    return len(octets).to_bytes(4, "big") + octets
 
 
 def bytes_fields(items: Iterable[bytes | None], *, item_bytes: int) -> list[bytes]:

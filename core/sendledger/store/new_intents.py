@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from typing import NamedTuple
 
 from sendledger.store.copy_binary import (
     NO_FIELD,
     bigint_field,
+    bigint_fields,
     bytes_fields,
     copy_rows,
     instant_field,
     smallint_field,
-    text_field,
+    text_fields,
 )
 
 DIGEST_BYTES = 16
@@ -44,64 +45,67 @@ class NewIntent(NamedTuple):
         return f"NewIntent(intent_key={self.intent_key.hex()})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IntentsCopy:
-    """New intents of one batch, as many *rows* as *intent_ids*.
+    """New intents of one batch on their way into their tables.
 
     The order of fields is that of the statements.
     """
 
-    intent_ids: Sequence[int]
-    rows: Sequence[NewIntent]
-    batch_id: int
-    eligible_at: datetime
+    def __init__(
+        self,
+        intent_ids: Iterable[int],
+        rows: Sequence[NewIntent],
+        *,
+        batch_id: int,
+        eligible_at: datetime,
+    ) -> None:
+        """Take *rows*, and as many *intent_ids*."""
+        self._ids = bigint_fields(intent_ids)
+        self._rows = rows
+        self._batch_id = bigint_field(batch_id)
+        self._eligible_at = instant_field(eligible_at)
 
     def intents(self, *, not_after: datetime | None) -> bytes:
         """Return the rows of ``copy_intents``."""
-        rows = self.rows
+        rows = self._rows
         return copy_rows(
-            map(bigint_field, self.intent_ids),
+            self._ids,
             bytes_fields([row.intent_key for row in rows], item_bytes=DIGEST_BYTES),
             bytes_fields([row.recipient_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
             bytes_fields([row.destination_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
             bytes_fields([row.content_digest for row in rows], item_bytes=DIGEST_BYTES),
             bytes_fields([row.domain_key for row in rows], item_bytes=DOMAIN_KEY_BYTES),
-            _attached(row.attachments for row in rows),
+            _attached([row.attachments for row in rows]),
             count=len(rows),
-            constants=(
-                bigint_field(self.batch_id),
-                instant_field(self.eligible_at),
-                instant_field(not_after),
-            ),
+            constants=(self._batch_id, self._eligible_at, instant_field(not_after)),
         )
 
     def secrets(self) -> bytes:
         """Return the rows of ``copy_secrets``."""
-        rows = self.rows
+        rows = self._rows
         return copy_rows(
-            map(bigint_field, self.intent_ids),
-            [text_field(row.recipient_id) for row in rows],
-            [text_field(row.destination) for row in rows],
-            [text_field(row.variables) for row in rows],
-            _attached(row.attachment_places for row in rows),
+            self._ids,
+            text_fields([row.recipient_id for row in rows]),
+            text_fields([row.destination for row in rows]),
+            text_fields([row.variables for row in rows]),
+            _attached([row.attachment_places for row in rows]),
             count=len(rows),
         )
 
     def deliveries(self, *, lane: int, channel: str) -> bytes:
         """Return the rows of ``copy_deliveries``."""
-        instant = instant_field(self.eligible_at)
+        instants = (self._eligible_at, self._eligible_at)
+        words = text_fields([channel, "planned", "dispatch"])
         return copy_rows(
-            map(bigint_field, self.intent_ids),
-            count=len(self.rows),
-            constants=(
-                bigint_field(self.batch_id),
-                instant,
-                instant,
-                smallint_field(lane),
-                *map(text_field, (channel, "planned", "dispatch")),
-            ),
+            self._ids,
+            count=len(self._rows),
+            constants=(self._batch_id, *instants, smallint_field(lane), *words),
         )
 
 
-def _attached(texts: Iterable[str]) -> list[bytes]:
-    return [text_field(text) if text else NO_FIELD for text in texts]
+def _attached(texts: Sequence[str]) -> Iterable[bytes]:
+    if not any(texts):
+        return repeat(NO_FIELD, len(texts))
+    return [
+        field if text else NO_FIELD for text, field in zip(texts, text_fields(texts), strict=True)
+    ]

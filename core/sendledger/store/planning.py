@@ -217,17 +217,14 @@ async def add_intents(
         return set()
     if eligible_at is None:
         eligible_at = (await read_start(connection)).planned_at
-    new = IntentsCopy(
-        intent_ids=[intent_id for _, intent_id in found],
-        rows=[rows[place - 1] for place, _ in found],
-        batch_id=batch.batch_id,
-        eligible_at=eligible_at,
-    )
+    new_rows = [rows[place - 1] for place, _ in found]
+    intent_ids = [intent_id for _, intent_id in found]
+    new = IntentsCopy(intent_ids, new_rows, batch_id=batch.batch_id, eligible_at=eligible_at)
     await _copy(connection, _COPY_INTENTS, new.intents(not_after=not_after))
     await _copy(connection, _COPY_SECRETS, new.secrets())
     deliveries = new.deliveries(lane=batch.lane, channel=batch.channel)
     await _copy(connection, _COPY_DELIVERIES, deliveries)
-    return {row.intent_key for row in new.rows}
+    return {row.intent_key for row in new_rows}
 
 
 async def load_planned(
