@@ -25,6 +25,7 @@ NAMES = (
     "snapshot",
     "pickup",
     "watching",
+    "callbacks",
     "planning",
     "rendering",
     "sms",

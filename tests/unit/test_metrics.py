@@ -13,9 +13,10 @@ from prometheus_client.core import Metric
 from sendledger.ledger.words import Awaits, Outcome, Scope, Status
 from sendledger.metrics.exporter import COUNT_S, count_pause_s
 from sendledger.metrics.families import age_families, counted_families, watched_families
-from sendledger.metrics.labels import NO_SCOPE, OTHER, TASK_KINDS, Closed
+from sendledger.metrics.labels import NO_SCOPE, OTHER, TASK_KINDS, Closed, Learned
 from sendledger.metrics.meters import Meters
 from sendledger.metrics.readings import Counted, Watched
+from sendledger.metrics.receipts import ANSWERS, FATES, FOUND
 from sendledger.settings.address import Address, parse_address
 from sendledger.shipped import shipped
 from sendledger.store.watching import Backlog, DeliveryCount, Overdue
@@ -29,7 +30,11 @@ CLOSED: dict[str, set[str]] = {
     "outcome": {*Outcome, OTHER},
     "scope": {*Scope, NO_SCOPE, OTHER},
     "kind": {*TASK_KINDS, OTHER},
-    "commit": {"opening", "accepted", "recorded"},
+    "commit": {"opening", "accepted", "recorded", "received"},
+    "answer": {*ANSWERS},
+    "fate": {*FATES, OTHER},
+    "found": {*FOUND, OTHER},
+    "reason": {OTHER},
 }
 HEX = "intent_key", "destination_fingerprint"
 
@@ -85,6 +90,10 @@ def test_no_label_value_comes_from_anywhere_but_a_closed_set() -> None:
         meters.channel(name).outcome(Outcome.ACCEPTED, CANARY)
         meters.channel(name).claimed(0.1)
         meters.channel(name).submitted(0.1)
+        meters.receipts.answered(name, "kept", 0.1)
+        meters.receipts.refused(name, CANARY)
+        meters.receipts.received(name, "folded")
+        meters.receipts.looked_up(name, "none")
     for commit in ("opening", "accepted", "recorded"):
         meters.group(commit)(1)
     channels = Closed(CHANNELS)
@@ -267,3 +276,10 @@ def test_an_address_without_a_host_or_a_port_is_refused(text: str) -> None:
 
 def test_the_alert_is_shipped() -> None:
     assert (shipped("grafana") / "alerts" / "sendledger.yaml").is_file()
+
+
+def test_a_plugins_word_for_a_refusal_is_shown_if_it_is_one_and_among_the_first() -> None:
+    learned = Learned(words_max=2)
+    assert [learned(word) for word in ("signature", CANARY, "account", "third", "signature")] == [
+        "signature", OTHER, "account", OTHER, "signature",
+    ]  # fmt: skip

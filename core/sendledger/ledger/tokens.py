@@ -7,7 +7,6 @@ do it anyway), 44 because ``b+`` and the token must fit a local part of 64 octet
 
 from __future__ import annotations
 
-import base64
 import hmac
 import struct
 from collections.abc import Mapping
@@ -18,8 +17,10 @@ LENGTH = 44
 _HEAD = struct.Struct(">QHB")
 _MAC_BYTES = 16
 _PADDING_BITS = 5 * LENGTH - 8 * (_HEAD.size + _MAC_BYTES)
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_DIGITS = str.maketrans(_LETTERS + "0189", "0123456789abcdefghijklmnopqrstuv" + "!!!!")
 _SHIFTS = tuple(range(5 * LENGTH - 10, -1, -10))
-_PAIRS = tuple(map("".join, product("abcdefghijklmnopqrstuvwxyz234567", repeat=2)))
+_PAIRS = tuple(map("".join, product(_LETTERS, repeat=2)))
 
 
 class TokenRefused(ValueError):  # noqa: N818 - a refusal is the word for it
@@ -46,12 +47,7 @@ def read(keys: Mapping[int, bytes], token: str) -> Correlation:
 
     Raises :class:`TokenRefused`; the comparison takes the same time for any wrong MAC.
     """
-    if len(token) != LENGTH or not token.isascii():
-        raise TokenRefused("not a correlation token")
-    try:
-        raw = base64.b32decode(token.upper() + "=" * (-LENGTH % 8))
-    except ValueError as error:
-        raise TokenRefused("not a correlation token") from error
+    raw = _read(token)
     head, mac = raw[: _HEAD.size], raw[_HEAD.size :]
     intent_id, number, key_id = _HEAD.unpack(head)
     key = keys.get(key_id, b"\x00" * 32)
@@ -64,6 +60,22 @@ def _written(raw: bytes) -> str:
     """Return *raw* in base32, lower case, without padding: ten bits at a time, half the library's cost."""
     bits = int.from_bytes(raw) << _PADDING_BITS
     return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])
+
+
+def _read(token: str) -> bytes:
+    """Return what base32 of ours was written from; a fifth of the library's cost.
+
+    Python reads numbers to the base 32, whose digits are 0 to 9 and a to v.
+    """
+    if len(token) != LENGTH or not token.isascii() or not token.isalnum():
+        raise TokenRefused("not a correlation token")
+    try:
+        bits = int(token.lower().translate(_DIGITS), 32)
+    except ValueError as error:
+        raise TokenRefused("not a correlation token") from error
+    if bits & (1 << _PADDING_BITS) - 1:
+        raise TokenRefused("not a correlation token")
+    return (bits >> _PADDING_BITS).to_bytes(_HEAD.size + _MAC_BYTES)
 
 
 def _mac(key: bytes, head: bytes) -> bytes:

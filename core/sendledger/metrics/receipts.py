@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from sendledger.metrics.labels import Closed, Learned
+from sendledger.metrics.labels import OTHER, Closed, Learned
 
 CALLBACK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 ANSWERS = ("kept", "empty", "refused", "away", "failed")
@@ -43,6 +43,15 @@ class ReceiptMeters:
             buckets=CALLBACK_S,
             registry=registry,
         )
+        # Found once: a look-up of labels costs more than all else that is counted here.
+        self._answered = {
+            (name, answer): (
+                self._callbacks.labels(name, answer).inc,
+                self._seconds.labels(name).observe,
+            )
+            for name in (*self._channel.words, OTHER)
+            for answer in ANSWERS
+        }
         self._receipts = Counter(
             "sendledger_receipts",
             "Receipts that this process took out of the inbox, by what became of them.",
@@ -58,9 +67,9 @@ class ReceiptMeters:
 
     def answered(self, channel: str, answer: str, seconds: float) -> None:
         """Count a callback of *channel* that got its answer."""
-        name = self._channel(channel)
-        self._callbacks.labels(name, answer).inc()
-        self._seconds.labels(name).observe(seconds)
+        count, observe = self._answered[self._channel(channel), answer]
+        count()
+        observe(seconds)
 
     def refused(self, channel: str, reason: str) -> None:
         """Count a callback that was refused."""

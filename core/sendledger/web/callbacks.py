@@ -99,7 +99,10 @@ class Callbacks:
         return CallbackRequest(
             token=request.path_params["token"],
             url=f"{where}?{query}" if query else where,
-            headers={name.lower(): value for name, value in request.headers.items()},
+            headers={
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in request.scope["headers"]  # ASGI gives names in lower case
+            },
             body=body,
         )
 
