@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 
 from sendledger.plugin import Evidence, SessionRefused
@@ -58,18 +58,26 @@ class Pool:
         self._leaving: set[Wire] = set()
         self._closed = False
 
-    @asynccontextmanager
-    async def lend(self) -> AsyncIterator[SmtpSession]:
+    def lend(self) -> AbstractAsyncContextManager[SmtpSession]:
         """Lend a ready session. Entering raises :class:`SessionRefused`; leaving never raises."""
+        return _Loan(self)
+
+    async def take(self) -> SmtpSession:
+        """Take a session that is given back. Raises :class:`SessionRefused`."""
         await self._ramp.enter()
         try:
             session = await self._ready()
-            self._lent += 1
-            try:
-                yield session
-            finally:
-                self._lent -= 1
-                self._take_back(session)
+        except BaseException:
+            self._ramp.leave()
+            raise
+        self._lent += 1
+        return session
+
+    def give_back(self, session: SmtpSession) -> None:
+        """Take back what :meth:`take` gave: to keep it, or to close it."""
+        self._lent -= 1
+        try:
+            self._take_back(session)
         finally:
             self._ramp.leave()
 
@@ -204,3 +212,19 @@ class Pool:
     def _see_off(self, wire: Wire) -> None:
         self._leaving.add(wire)
         wire.gone.add_done_callback(lambda _: self._leaving.discard(wire))
+
+
+class _Loan(AbstractAsyncContextManager[SmtpSession]):
+    """A session while it is lent. A class, for it is on the hot path."""
+
+    __slots__ = ("_pool", "_session")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> SmtpSession:
+        self._session = await self._pool.take()
+        return self._session
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._pool.give_back(self._session)

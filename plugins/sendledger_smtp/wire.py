@@ -36,8 +36,9 @@ class Wire(asyncio.Protocol):
         self._buffer = bytearray()
         self._lost = False
         self._leaving = False
-        self._change: asyncio.Future[None] | None = None
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._change: asyncio.Future[bool] | None = None
+        self.gone: asyncio.Future[None] = self._loop.create_future()
 
     def take_over(self, transport: asyncio.Transport) -> None:
         """Become the protocol of a *transport* that another one has made ready."""
@@ -88,14 +89,10 @@ class Wire(asyncio.Protocol):
 
     async def read_reply(self, patience: timedelta) -> Reply:
         """Read the next reply. Raises :class:`WireBroken`."""
-        if self._buffer and (reply := self._take()) is not None:
-            return reply
-        try:
-            async with asyncio.timeout(patience.total_seconds()):
-                while (reply := self._take()) is None:
-                    await self._changed()
-        except TimeoutError:
-            raise WireBroken("timeout", bytes(self._buffer)) from None
+        until = self._loop.time() + patience.total_seconds()
+        while (reply := self._take()) is None:
+            if not await self._changed(until - self._loop.time()):
+                raise WireBroken("timeout", bytes(self._buffer))
         return reply
 
     async def drain(self, patience: timedelta) -> None:
@@ -105,12 +102,9 @@ class Wire(asyncio.Protocol):
         4.5.3.2.5): a large message over a slow line is not a broken one.
         """
         while (waiting := self._unwritten) and not self._buffer and not self._lost:
-            try:
-                async with asyncio.timeout(patience.total_seconds()):
-                    await self._changed()
-            except TimeoutError:
-                if self._unwritten >= waiting:
-                    raise WireBroken("timeout") from None
+            moved = await self._changed(patience.total_seconds())
+            if not moved and self._unwritten >= waiting:
+                raise WireBroken("timeout")
 
     @property
     def drained(self) -> bool:
@@ -124,7 +118,7 @@ class Wire(asyncio.Protocol):
             return
         self._leaving = True
         self._out.write(b"QUIT\r\n")
-        timer = asyncio.get_running_loop().call_later(patience.total_seconds(), self.abort)
+        timer = self._loop.call_later(patience.total_seconds(), self.abort)
         self.gone.add_done_callback(lambda _: timer.cancel())
 
     def abort(self) -> None:
@@ -179,13 +173,24 @@ class Wire(asyncio.Protocol):
             raise WireBroken("closed", bytes(self._buffer))
         return reply
 
-    async def _changed(self) -> None:
-        self._change = asyncio.get_running_loop().create_future()
+    async def _changed(self, within_s: float) -> bool:
+        """Wait for a change; False when there was none in time.
+
+        A timer alone, where ``asyncio.timeout`` would do: here nothing has to be cancelled, and there are
+        two waits in each message.
+        """
+        self._change = self._loop.create_future()
+        timer = self._loop.call_later(within_s, self._give_up)
         try:
-            await self._change
+            return await self._change
         finally:
+            timer.cancel()
             self._change = None
 
     def _wake(self) -> None:
         if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+            self._change.set_result(True)
+
+    def _give_up(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(False)
