@@ -21,6 +21,7 @@ _TYPE = re.compile(
     re.IGNORECASE,
 )
 _TURNS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
+_HALF = re.compile("[\ud800-\udfff]")
 _SEGMENT_MAX = 60  # keeps the line of a segment within the 78 characters of RFC 5322 section 2.1.1
 
 
@@ -54,7 +55,8 @@ def _media_type(text: str) -> bytes:
 
 def _file_name(name: str) -> bytes:
     """Return the parameter that names the file: quoted where it is plain, else as in RFC 2231."""
-    if not name or CONTROLS.search(name) or _TURNS.search(name) or "/" in name or "\\" in name:
+    misleading = CONTROLS.search(name) or _TURNS.search(name) or _HALF.search(name)
+    if not name or misleading or "/" in name or "\\" in name:
         raise ContentFault(NAME_FAULT, "the name of an attachment is no plain file name")
     if _PLAIN_NAME.fullmatch(name):
         return b'filename="%b"' % name.encode("ascii")

@@ -18,8 +18,8 @@ from uuid import UUID
 
 import pytest
 
-from acceptance.rig import Site, found_site
-from sendledger_carrierpigeon.loft import Loft
+from acceptance.rig import Site, found_site, write_private
+from sendledger_carrierpigeon.loft import SECRET, Loft
 from third_party.environment import OURS, ROOT, Environment, build_environment
 
 pytestmark = pytest.mark.xdist_group("third-party")
@@ -35,11 +35,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def site(tmp_path: Path, database: str, installation_id: UUID) -> Site:
     """Return an installation whose only channel is the pigeon's."""
     site = found_site(tmp_path, database, installation_id)
+    write_private(tmp_path / "secret", SECRET)
     site.settings["channels"] = {
         "pigeon": {
             "plugin": "carrierpigeon",
             "slots": "1",
-            "settings": {"host": "127.0.0.1", "again_after": "1s"},
+            "settings": {
+                "host": "127.0.0.1",
+                "again_after": "1s",
+                "secret": {"$file": "secret"},
+            },
         }
     }
     site.batch["channel"] = "pigeon"
@@ -111,6 +116,7 @@ async def test_a_channel_from_a_wheel_delivers_retries_and_explains(
     environment: Environment, site: Site
 ) -> None:
     """Accepted, refused for now and then accepted, refused for good, and an answer that got lost."""
+    site.policy["look_up"] = {"first_after": "4h"}
     async with Loft() as loft:
         point_at(loft, site)
         loft.play("accept", "451", "510", "lose", "accept")

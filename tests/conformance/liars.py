@@ -9,13 +9,16 @@ import asyncio
 import dataclasses
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from sendledger.plugin import (
     Addressee,
+    Attachment,
     Classification,
     Content,
     ContentFault,
@@ -24,6 +27,7 @@ from sendledger.plugin import (
     Envelope,
     Evidence,
     Outcome,
+    Receipts,
     Session,
     SessionRefused,
     Suppress,
@@ -59,6 +63,16 @@ class LiarRig(PigeonRig):
     def settings(self, peer: LoftPeer, *, answer_within: timedelta) -> Mapping[str, Any]:
         return {**super().settings(peer, answer_within=answer_within), "lie": self.lie}
 
+    def enclosed(self, message: bytes) -> Sequence[Attachment]:
+        _note, *files = message.removesuffix(b"\n").split(b"\t")
+        names, types, contents = files[::3], files[1::3], files[2::3]
+        return [
+            Attachment(
+                name=unquote(name.decode()), media_type=kind.decode(), content=b64decode(content)
+            )
+            for name, kind, content in zip(names, types, contents, strict=True)
+        ]
+
 
 def lie(name: str) -> Callable[[type[PigeonChannel]], type[PigeonChannel]]:
     def tell(liar: type[PigeonChannel]) -> type[PigeonChannel]:
@@ -89,21 +103,27 @@ class WrongColour(PigeonChannel):
         raise NotImplementedError
 
 
+class Blind(PigeonChannel):
+    """Has no look-up."""
+
+    sendledger_look_up = None  # type: ignore[assignment]
+
+
 @lie("absence is proof without a look-up")
-class Prover(PigeonChannel):
-    capabilities = dataclasses.replace(PigeonChannel.capabilities, absence_is_proof=True)
+class Prover(Blind):
+    capabilities = dataclasses.replace(
+        PigeonChannel.capabilities, absence_is_proof=True, look_up=False
+    )
 
 
 @lie("a look-up that is not there")
-class LookUp(PigeonChannel):
-    capabilities = dataclasses.replace(PigeonChannel.capabilities, look_up=True)
+class LookUp(Blind):
+    pass
 
 
 @lie("receipts that nobody declared")
 class Receiver(PigeonChannel):
-    @hookimpl
-    def sendledger_read_callback(self, request: object) -> None:
-        raise NotImplementedError
+    capabilities = dataclasses.replace(PigeonChannel.capabilities, receipts=Receipts.NONE)
 
 
 @lie("a sender without a name")

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from sendledger.plugin import Attachment
 from sendledger.plugin.conformance import ChannelRig, Reaction, Taken
 from sendledger_sandbox import CaptureServer, ConnectionInfo, Phase, read_journal
 from smtp_kit import PHASES
@@ -206,3 +207,15 @@ class SmtpRig(ChannelRig):
     def timeless(self, message: bytes) -> bytes:
         """Leave the Date out."""
         return re.sub(rb"\ADate: [^\r]*\r\n", b"", message)
+
+    def enclosed(self, message: bytes) -> Sequence[Attachment]:
+        """Return the attachments that a mail reader finds."""
+        read = email.message_from_bytes(message, policy=email.policy.default)
+        return [
+            Attachment(
+                name=part.get_filename() or "",
+                media_type=part.get_content_type(),
+                content=cast(bytes, part.get_payload(decode=True)),
+            )
+            for part in read.iter_attachments()
+        ]

@@ -30,24 +30,47 @@ pytest.register_assert_rewrite(*(f"{__name__}.{each.name}" for each in iter_modu
 
 from sendledger.plugin.conformance.destinations import DestinationChecks  # noqa: E402
 from sendledger.plugin.conformance.discretion import DiscretionChecks  # noqa: E402
+from sendledger.plugin.conformance.enclosing import EnclosingChecks  # noqa: E402
+from sendledger.plugin.conformance.look_ups import LookUpChecks  # noqa: E402
 from sendledger.plugin.conformance.meaning import MeaningChecks  # noqa: E402
 from sendledger.plugin.conformance.promises import PromiseChecks  # noqa: E402
-from sendledger.plugin.conformance.rig import ChannelRig, Peer, Reaction, Taken  # noqa: E402
+from sendledger.plugin.conformance.receipts import ReceiptChecks  # noqa: E402
+from sendledger.plugin.conformance.rig import (  # noqa: E402
+    Callback,
+    ChannelRig,
+    Fate,
+    Flaw,
+    Peer,
+    Reaction,
+    Taken,
+)
 from sendledger.plugin.conformance.sessions import SessionChecks  # noqa: E402
 from sendledger.plugin.conformance.submission import SubmissionChecks  # noqa: E402
 from sendledger.plugin.conformance.writing import WritingChecks  # noqa: E402
 
-__all__ = ["ChannelConformance", "ChannelRig", "Peer", "Reaction", "Taken"]
+__all__ = [
+    "Callback",
+    "ChannelConformance",
+    "ChannelRig",
+    "Fate",
+    "Flaw",
+    "Peer",
+    "Reaction",
+    "Taken",
+]
 
 
 class ChannelConformance(
     PromiseChecks,
     DestinationChecks,
     WritingChecks,
+    EnclosingChecks,
     SessionChecks,
     SubmissionChecks,
     MeaningChecks,
     DiscretionChecks,
+    ReceiptChecks,
+    LookUpChecks,
 ):
     """Everything that is asked of a channel. Subclass it as ``Test...`` and define the fixture ``rig``."""
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,13 +27,15 @@ from sendledger.plugin.channel import (
     Template,
     Writer,
 )
-from sendledger.plugin.conformance.rig import ChannelRig, Peer, Reaction
+from sendledger.plugin.conformance.rig import ChannelRig, Fate, Flaw, Peer, Reaction, Taken
 from sendledger.plugin.host import PluginHost
 from sendledger.plugin.port import ChannelPort
+from sendledger.plugin.receipts import Asked, CallbackRequest, callback_url
 from sendledger.settings.yaml_text import parse_yaml, plain
 from sendledger.shipped import shipped
 
 CHANNEL = "under-test"
+PUBLIC_URL = "https://hooks.school.example"
 CHECK_MAX = timedelta(seconds=60)
 SOON = timedelta(seconds=10)
 """How long is waited for what comes by itself: a connection that closes, a place that is given back."""
@@ -42,6 +45,9 @@ PATIENT = timedelta(seconds=20)
 
 HURRIED = timedelta(seconds=1.5)
 """How long a channel waits for an answer that will not come."""
+
+HANDOFF_MAX = timedelta(hours=1)
+"""How long a handoff may have taken that is asked about."""
 
 NAME, REMARK = "Quillon Brackenridge", "zebra-lantern-77"
 """Words that stand nowhere else, so that they can be searched for."""
@@ -142,6 +148,10 @@ def content_of(rig: ChannelRig, port: ChannelPort) -> Content:
 # --- the bench -----------------------------------------------------------------------------------
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - providers tell the time of what they took
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """A built channel behind its port, and the peer its settings point at."""
@@ -151,6 +161,7 @@ class Bench:
     host: PluginHost
     port: ChannelPort
     writer: Writer = field(init=False)
+    began_at: datetime = field(default_factory=_now, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "writer", self.port.prepare(content_of(self.rig, self.port)))
@@ -168,14 +179,21 @@ class Bench:
 
     def envelope(self, number: int = 0, **variables: str) -> Envelope:
         """Return what is handed over for :meth:`addressee`."""
-        whom = self.addressee(number, **variables)
+        return self.envelope_of(self.addressee(number, **variables))
+
+    def envelope_of(self, whom: Addressee) -> Envelope:
+        """Return what is handed over for *whom*."""
         return Envelope(
             intent_key=whom.intent_key,
             attempt_number=whom.attempt_number,
             token=whom.token,
             destination=whom.destination,
             message=self.writer.write(whom),
+            callback_url=self._address_of(whom.token),
         )
+
+    def _address_of(self, token: str) -> str | None:
+        return callback_url(PUBLIC_URL, CHANNEL, token) if self.port.reads_callbacks else None
 
     async def hand_over(self, envelope: Envelope | None = None) -> Evidence:
         """Return the evidence of one attempt, that of a refused session included."""
@@ -189,11 +207,47 @@ class Bench:
         """Return the evidence of one submission on a lent session."""
         return await self.port.submit(session, self.envelope(number))
 
+    async def take(self, envelope: Envelope | None = None) -> Taken:
+        """Hand over and return what the peer took of it."""
+        before = len(self.peer.taken)
+        await self.hand_over(envelope)
+        taken = self.peer.taken[before:]
+        assert len(taken) == 1, "a willing peer did not take the message once"
+        return taken[0]
+
     def play(self, reaction: Reaction) -> None:
         """Let the peer react so, or skip the test where it cannot."""
-        if reaction in self.rig.unplayable:
-            pytest.skip(f"cannot be played: {self.rig.unplayable[reaction]}")
+        self.need(reaction)
         self.peer.play(reaction)
+
+    def need(self, *shown: Reaction | Fate | Flaw) -> None:
+        """Skip the test where the protocol cannot show one of these."""
+        for each in shown:
+            if each in self.rig.unplayable:
+                pytest.skip(f"cannot be played: {self.rig.unplayable[each]}")
+
+    def callback(self, taken: Taken, fate: Fate, flaw: Flaw | None = None) -> CallbackRequest:
+        """Return what the provider posts as core passes it on, or skip the test where it cannot."""
+        self.need(fate, *([] if flaw is None else [flaw]))
+        posted = self.rig.callback(self.peer, taken, fate, flaw)
+        return CallbackRequest(
+            token=urlsplit(posted.url).path.rpartition("/")[2],
+            url=posted.url,
+            headers={name.lower(): value for name, value in posted.headers.items()},
+            body=posted.body,
+        )
+
+    def asked(
+        self, envelope: Envelope, reference: str | None = None, *, later: timedelta = timedelta()
+    ) -> Asked:
+        """Return the attempt of *envelope* as its provider is asked about it, if it was made so much later."""
+        opened_at = self.began_at + later
+        return Asked(
+            envelope=envelope,
+            provider_reference=reference,
+            opened_at=opened_at,
+            result_due_at=opened_at + HANDOFF_MAX,
+        )
 
 
 _TOKEN_DIGITS = str.maketrans("0189", "wxyz")

@@ -11,6 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
+from sendledger.plugin.channel import Attachment
+
 
 class Reaction(StrEnum):
     """What the peer does with every submission from now on.
@@ -50,6 +52,47 @@ class Reaction(StrEnum):
     """Take it whole, then say nothing and keep the connection open."""
 
 
+class Fate(StrEnum):
+    """What became of a message that was taken, as its provider tells it: in a receipt, or when it is asked."""
+
+    UNDER_WAY = "under-way"
+    """It goes its way, and nobody knows more yet."""
+
+    ARRIVED = "arrived"
+    """It reached whom it was for."""
+
+    LOST = "lost"
+    """It comes to nothing, for now or for good."""
+
+    UNMAPPED = "unmapped"
+    """A word that the channel cannot know: providers add some without notice."""
+
+
+class Flaw(StrEnum):
+    """What is wrong with a callback that must be refused."""
+
+    UNSIGNED = "unsigned"
+    """It carries no proof of who sent it."""
+
+    ANOTHER_KEY = "another-key"
+    """It is signed with a key that is not ours."""
+
+    ANOTHER_ACCOUNT = "another-account"
+    """It is genuine, but about an account that is not ours."""
+
+    BROKEN_FORM = "broken-form"
+    """It is genuine, but lacks what every receipt says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback:
+    """What a provider posts: to the address that came with the message, and as it would be on the wire."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """A message that reached the peer whole, whether or not it was answered.
@@ -80,7 +123,10 @@ class Peer(Protocol):
         """How many connections are open now."""
 
     def play(self, reaction: Reaction) -> None:
-        """React so from now on, also on connections that are open; begin with ``ACCEPT``."""
+        """React so from now on, also on connections that are open; begin with ``ACCEPT``.
+
+        A look-up is answered truly, or meets ``LOSE_ANSWER``, ``GARBLE_ANSWER`` and ``STALL`` as well.
+        """
 
     async def leave(self) -> None:
         """Cut every connection and be unreachable: new ones are refused by the system."""
@@ -92,7 +138,7 @@ class Peer(Protocol):
 class ChannelRig(ABC):
     """A channel, its peer, and samples. Subclass it; what has a value here may be left as it is.
 
-    Later versions ask for samples of receipts and look-ups in the same way, with an empty default.
+    A channel that declares receipts, a look-up or attachments needs the methods that are about them.
     """
 
     plugin: ClassVar[str]
@@ -113,8 +159,11 @@ class ChannelRig(ABC):
     sessions_max: ClassVar[int | None] = None
     """How many sessions the channel of :meth:`settings` lends at once; None leaves it to core's slots."""
 
-    unplayable: ClassVar[Mapping[Reaction, str]] = MappingProxyType({})
-    """Reactions that the protocol cannot show, each with the reason; their tests are skipped with it."""
+    unplayable: ClassVar[Mapping[Reaction | Fate | Flaw, str]] = MappingProxyType({})
+    """What the protocol cannot show, each with the reason; the tests of it are skipped with that."""
+
+    unsearchable: ClassVar[str | None] = None
+    """Why the provider cannot be asked about a message whose reference is not known, if it cannot."""
 
     @abstractmethod
     def peer(self) -> AbstractAsyncContextManager[Peer]:
@@ -138,3 +187,29 @@ class ChannelRig(ABC):
     def timeless(self, message: bytes) -> bytes:
         """Return *message* without what the time of writing put there."""
         return message
+
+    # --- of a channel with receipts ------------------------------------------------------------------
+
+    def callback(self, peer: Any, taken: Taken, fate: Fate, flaw: Flaw | None = None) -> Callback:
+        """Return what the provider posts when it tells *fate* of *taken*, or one that has a *flaw*.
+
+        Told twice, it is the same event. The address is the one that *peer* was given with the message,
+        and the signature, as the provider makes it, covers that.
+        """
+        raise NotImplementedError("the rig of a channel with receipts needs callback")
+
+    # --- of a channel with a look-up -----------------------------------------------------------------
+
+    def settle(self, peer: Any, taken: Taken, fate: Fate) -> None:
+        """Let the provider answer *fate* from now on when it is asked about *taken*; first ``UNDER_WAY``."""
+        raise NotImplementedError("the rig of a channel with a look-up needs settle")
+
+    def forget(self, peer: Any, taken: Taken) -> None:
+        """Let the provider know nothing of *taken* any more."""
+        raise NotImplementedError("the rig of a channel with a look-up needs forget")
+
+    # --- of a channel with attachments ---------------------------------------------------------------
+
+    def enclosed(self, message: bytes) -> Sequence[Attachment]:
+        """Return the files that a reader finds in *message*, in order."""
+        raise NotImplementedError("the rig of a channel with attachments needs enclosed")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from sendledger.plugin import (
     Addressee,
+    Asked,
+    CallbackRequest,
     Capabilities,
     Classification,
     Content,
@@ -18,7 +20,10 @@ from sendledger.plugin import (
     DestinationRefused,
     Envelope,
     Evidence,
+    Found,
     Outcome,
+    Receipt,
+    Receipts,
     Scope,
     Session,
     SessionRefused,
@@ -27,8 +32,12 @@ from sendledger.plugin import (
     Writer,
     hookimpl,
 )
+from sendledger_carrierpigeon.callback import read_callback
+from sendledger_carrierpigeon.look_up import look_up
 from sendledger_carrierpigeon.settings import PigeonSettings
 from sendledger_carrierpigeon.wire import Reply, Wire, WireBroken
+from sendledger_carrierpigeon.words import LOOK_UP, RECEIPT
+from sendledger_carrierpigeon.words import MEANINGS as TOLD
 
 NOTE_MAX_BYTES = 500
 READY, NO_SUCH_RING, UNCARRIED, UNKNOWN_TO_THE_LOFT = 100, 510, 511, 530
@@ -75,6 +84,8 @@ class PigeonChannel:
     capabilities = Capabilities(
         parts={"text": False},
         required_parts=frozenset({"text"}),
+        receipts=Receipts.DELIVERED,
+        look_up=True,
         handoff_max=timedelta(minutes=5),
         window=timedelta(days=1),
     )
@@ -123,17 +134,20 @@ class PigeonChannel:
 
     @hookimpl
     async def sendledger_submit(self, session: Session, envelope: Envelope) -> Evidence:
-        """Name the ring, then hand the note over."""
+        """Name the ring and where to report, then hand the note over."""
         assert isinstance(session, Wire), "a session of another channel"
-        evidence = await ask(session, "ring", b"RING %b\n" % envelope.destination.encode("ascii"))
-        if evidence.reply_code is None or evidence.reply_code // 100 != 2:
-            return evidence
+        for stage, command in _commands(envelope):
+            evidence = await ask(session, stage, command)
+            if evidence.reply_code is None or evidence.reply_code // 100 != 2:
+                return evidence
         return await ask(session, "note", envelope.message)
 
     @hookimpl
     def sendledger_classify(self, channel: str, evidence: Evidence) -> Classification | None:
         """Say what a refusal is about; the rest is in its first digit."""
         del channel
+        if evidence.stage in (RECEIPT, LOOK_UP):
+            return TOLD.get(evidence.facts.get("word", ""))
         if not evidence.answered or evidence.reply_code is None:
             return None
         if evidence.stage == "greeting":
@@ -146,10 +160,35 @@ class PigeonChannel:
             )
         return MEANINGS.get(evidence.reply_code)
 
+    @hookimpl
+    def sendledger_read_callback(self, request: CallbackRequest) -> Sequence[Receipt]:
+        """Verify and read what the loft posts. Raises ``CallbackRefused``."""
+        return [read_callback(request, self._settings)]
+
+    @hookimpl
+    async def sendledger_look_up(self, attempts: Sequence[Asked]) -> Sequence[Found]:
+        """Ask the loft about *attempts*, on a connection of their own."""
+        try:
+            wire = await self.arrive()
+        except SessionRefused as refused:
+            return [Found(failed=refused.evidence.fault or "refused")] * len(attempts)
+        try:
+            return await look_up(wire, attempts)
+        finally:
+            await wire.close()
+
     def sender_of(self, content_settings: Mapping[str, str]) -> str:
         """Name the loft: it has one sender."""
         del content_settings
         return self._settings.loft
+
+
+def _commands(envelope: Envelope) -> Iterator[tuple[str, bytes]]:
+    """Yield what is said before the note, each with its stage."""
+    ring, tag = envelope.destination.encode("ascii"), envelope.token.encode("ascii")
+    yield "ring", b"RING %b %b\n" % (ring, tag)
+    if envelope.callback_url is not None:
+        yield "home", b"HOME %b\n" % envelope.callback_url.encode("ascii")
 
 
 async def ask(wire: Wire, stage: str, command: bytes) -> Evidence:

@@ -7,17 +7,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sendledger.plugin import PositiveDuration, SettingsModel
+from sendledger.plugin import PositiveDuration, Secret, SettingsModel
 
 
 class PigeonSettings(SettingsModel):
     """Where the loft is, how patient we are with it, and how many pigeons fly at once.
 
-    ``again_after`` is the earliest next attempt when the loft said *not now*.
+    ``secret`` is what the loft signs with. ``again_after`` is the earliest next attempt when it said *not now*.
     """
 
     host: str
     port: Annotated[int, Field(ge=1, le=65_535)]
+    secret: Secret
     loft: str = "loft"
     patience: PositiveDuration = timedelta(seconds=30)
     again_after: PositiveDuration = timedelta(seconds=30)

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from sendledger.plugin.conformance import ChannelRig, Reaction, Taken
-from sendledger_carrierpigeon.loft import Loft
+from sendledger.plugin import Secret
+from sendledger.plugin.conformance import Callback, ChannelRig, Fate, Flaw, Reaction, Taken
+from sendledger_carrierpigeon.loft import Loft, Note
 
 PLAYED = {
     Reaction.ACCEPT: "accept",
@@ -21,6 +22,13 @@ PLAYED = {
     Reaction.LOSE_ANSWER: "lose",
     Reaction.GARBLE_ANSWER: "garble",
     Reaction.STALL: "stall",
+}
+
+WORDS = {
+    Fate.UNDER_WAY: "flying",
+    Fate.ARRIVED: "home",
+    Fate.LOST: "hawk",
+    Fate.UNMAPPED: "moulting",
 }
 
 
@@ -52,6 +60,11 @@ class LoftPeer:
     def connections(self) -> int:
         """How many are connected."""
         return self.loft.connections
+
+    def note_of(self, taken: Taken) -> Note:
+        """Return the note that was taken."""
+        [note] = [each for each in self.loft.taken if each.reference == taken.reference]
+        return note
 
     def play(self, reaction: Reaction) -> None:
         """React so from now on."""
@@ -85,6 +98,7 @@ class PigeonRig(ChannelRig):
         return {
             "host": peer.loft.host,
             "port": str(peer.loft.port),
+            "secret": Secret(peer.loft.secret),
             "patience": answer_within,
             "pigeons_max": str(self.sessions_max),
         }
@@ -92,3 +106,28 @@ class PigeonRig(ChannelRig):
     def structure(self, message: bytes) -> object:
         """Return the command, and how many lines there are."""
         return message.split(b" ")[0], message.count(b"\n")
+
+    def callback(
+        self, peer: LoftPeer, taken: Taken, fate: Fate, flaw: Flaw | None = None
+    ) -> Callback:
+        """Post what the loft would."""
+        note, word = peer.note_of(taken), WORDS[fate]
+        match flaw:
+            case Flaw.ANOTHER_KEY:
+                posted = peer.loft.post_of(note, word, secret="what hawks know")
+            case Flaw.ANOTHER_ACCOUNT:
+                posted = peer.loft.post_of(note, word, loft="next door")
+            case Flaw.BROKEN_FORM:
+                posted = peer.loft.post_of(note, "")
+            case _:
+                posted = peer.loft.post_of(note, word)
+        signed = {} if flaw is Flaw.UNSIGNED else posted.headers
+        return Callback(url=posted.url, headers=signed, body=posted.body)
+
+    def settle(self, peer: LoftPeer, taken: Taken, fate: Fate) -> None:
+        """Let the loft answer so."""
+        peer.loft.settle(peer.note_of(taken), WORDS[fate])
+
+    def forget(self, peer: LoftPeer, taken: Taken) -> None:
+        """Let the loft forget the note."""
+        peer.loft.forget(peer.note_of(taken))
