@@ -7,7 +7,6 @@ is keyed: recipient ids, addresses and telephone numbers are too few to hide beh
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +15,6 @@ from typing import Any
 
 KEY_VERSION = "1"
 KEY_BYTES = 16
-_BLOCK_BYTES = 64
-_INNER = bytes(octet ^ 0x36 for octet in range(256))
-_OUTER = bytes(octet ^ 0x5C for octet in range(256))
 _PARTS = ("report", "recipient", "channel", "revision")
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -90,32 +86,28 @@ def identity_text(name: str, text: str) -> str:
 
 
 def keyed(key: bytes, *parts: str) -> bytes:
-    """Return a 16-byte keyed digest (HMAC-SHA256, truncated) over length-prefixed *parts*."""
-    return hmac.digest(key, _framed(parts), "sha256")[:KEY_BYTES]
+    """Return a 16-byte digest over length-prefixed *parts*, keyed with *key* of at most 64 bytes.
+
+    BLAKE2b (RFC 7693), which is a MAC by itself. A planned row has four: as HMAC they cost three times
+    as much.
+    """
+    return hashlib.blake2b(_framed(parts), digest_size=KEY_BYTES, key=key).digest()
 
 
 class Keyed:
-    """:func:`keyed` for many that share their key, their first parts and their *last*, at half its price.
-
-    HMAC as RFC 2104 section 4 says to keep it: both hashes begun. ``hmac.HMAC`` takes longer to copy
-    than they take together.
-    """
+    """:func:`keyed` for many that share their key, their first parts and their *last*; asked at half its price."""
 
     def __init__(self, key: bytes, *first: str, last: Sequence[str] = ()) -> None:
-        """Begin with *key*, of at most 64 bytes."""
-        block = key.ljust(_BLOCK_BYTES, b"\0")
-        self._inner = hashlib.sha256(block.translate(_INNER) + _framed(first))
-        self._outer = hashlib.sha256(block.translate(_OUTER))
+        self._first = hashlib.blake2b(_framed(first), digest_size=KEY_BYTES, key=key)
         self._last = _framed(last)
 
     def of(self, *parts: str) -> bytes:
         """Return the digest over the first parts, *parts* and the last."""
-        inner, outer = self._inner.copy(), self._outer.copy()
+        digest = self._first.copy()
         for octets in map(str.encode, parts):
-            inner.update(len(octets).to_bytes(4, "big") + octets)
-        inner.update(self._last)
-        outer.update(inner.digest())
-        return outer.digest()[:KEY_BYTES]
+            digest.update(len(octets).to_bytes(4, "big") + octets)
+        digest.update(self._last)
+        return digest.digest()
 
 
 def content_digest(key: bytes, *, template_revision: str, variables: Mapping[str, Any]) -> bytes:
