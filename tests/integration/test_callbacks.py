@@ -16,6 +16,7 @@ from acceptance.rig import Site, drained, until, working
 from plugins_for_tests.courier import SIGNATURE, Office, form, office, signed
 from reception_kit import PUBLIC_URL, FrontDoor, courier_site, front_door, path_of
 from sendledger.logs import configure_logs
+from sendledger.web import callbacks
 
 NOBODY = "/callbacks/letter/" + "a" * 44
 LOCK = "LOCK TABLE sendledger.inbox IN ACCESS EXCLUSIVE MODE"
@@ -333,3 +334,17 @@ async def test_an_answer_never_names_the_server(site: Site) -> None:
     async with front_door(site) as door, door.client.get(f"http://{door.address}/") as answer:
         assert "server" not in {name.lower() for name in answer.headers}
     assert isinstance(answer, aiohttp.ClientResponse)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "BODY_WITHIN_S", 0.1)
+    await sent(site)
+    async with front_door(site) as door:
+        reader, writer = await asyncio.open_connection(door.address.host, door.address.port)
+        head = f"POST {path_of()} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+        writer.write(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.close()
+        await writer.wait_closed()

@@ -324,3 +324,18 @@ async def test_two_workers_ask_about_each_row_once(placed: Placed) -> None:
     await asyncio.gather(*(look(site, times=2) for _ in range(3)))
     assert len(office.asked) == 40
     assert {row.status for row in site.rows()} == {"submitted"}
+
+
+async def test_what_cannot_be_written_any_more_is_decided_without_being_asked(
+    placed: Placed,
+) -> None:
+    """Its side rows are erased: nothing is left that could recognise it at the provider."""
+    site, office = placed
+    await submitted(placed, lost=True)
+    site.select("DELETE FROM sendledger.recipient_secret")
+    overdue(site)
+    site.select(SOON)
+    await look(site)
+    assert office.asked == []
+    [(status, awaits)] = site.select("SELECT status, awaits FROM sendledger.delivery")
+    assert (status, awaits) == ("ambiguous", "decision")

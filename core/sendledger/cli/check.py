@@ -37,13 +37,14 @@ def check(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002
     for loaded in plan.host.describe():
         hooks = ", ".join(loaded.hooks)
         console.print(f"plugin {loaded.name} ({loaded.distribution} {loaded.version}): {hooks}")
-    for warning in _warnings(plan):
+    for warning in lost_receipts(plan):
         console.print(f"[yellow]warning[/yellow] {escape(warning)}")
     for name, rules in plan.rules.items():
         console.print(f"channel {name}: {len(rules)} classification rules")
 
 
-def _warnings(plan: Plan) -> list[str]:
+def lost_receipts(plan: Plan) -> list[str]:
+    """Return a sentence for each channel whose receipts have nowhere to go."""
     return [
         f"channel {name} reads receipts, and nobody tells its provider where to send them: set"
         " http.public_url, and run `sendledger serve`"
@@ -71,7 +72,7 @@ def _document(plan: Plan) -> dict[str, object]:
             {"name": row.name, "distribution": row.distribution, "version": row.version}
             for row in plan.host.describe()
         ],
-        "warnings": _warnings(plan),
+        "warnings": lost_receipts(plan),
         "rules": {name: [rule.id for rule in rules] for name, rules in plan.rules.items()},
     }
 

@@ -20,6 +20,8 @@ from sendledger.store import ledger_rows, views
 PREFIX = re.compile(r"[0-9a-f]{4,32}")
 HIDDEN = b"[hidden]"
 _ADDRESS = re.compile(rb"[^\s<>()\"',;]+@[^\s<>()\"',;]+")
+# As a form writes it.
+_IN_FORM = re.compile(rb"[^\s&=]+%40[^\s&]+")
 # What providers quote of a message in the JSON of their answers.
 _QUOTED = re.compile(rb'(?<="body":) *"(?:[^"\\]|\\.)*"')
 Key = Annotated[
@@ -86,7 +88,7 @@ def discreet(
     Of an address the local part is enough to know somebody by; a number has none, and goes whole, its
     plus sign written in whatever way. What they quote of the message goes, too.
     """
-    patterns = [_ADDRESS, _QUOTED]
+    patterns = [_ADDRESS, _IN_FORM, _QUOTED]
     if recipient is not None:
         patterns.append(_whom(recipient[1]))
     return {seq: _hide(patterns, literal) for seq, literal in literals.items()}

@@ -14,8 +14,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from sendledger.bootstrap import Desk, open_desk, workshop
+from sendledger.cli.check import lost_receipts
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.exporting import Metrics, address_of, exporting
 from sendledger.cli.options import Config, config_path, run
@@ -76,6 +78,8 @@ async def _work(config: Path, drain: Drain | None, address: Address | None) -> N
         gc.freeze()
         obey_signals(worker.interrupt)
         console = Console(stderr=True, highlight=False)
+        for warning in lost_receipts(desk.plan):
+            console.print(f"[yellow]warning[/yellow] {escape(warning)}")
         watching = asyncio.create_task(watch(console, worker.progress))
         try:
             async with exporting(desk, worker.meters, address, console):
