@@ -44,16 +44,24 @@ class Size:
 def measure(text: str) -> Size:
     """Return the encoding, the units and the segments of *text*; no text is no segment."""
     encoding = Encoding.GSM_7 if GSM.issuperset(text) else Encoding.UCS_2
-    widths = [_width(character, encoding) for character in text]
     alone, joined = _SIZES[encoding]
-    units = sum(widths)
-    segments = min(units, 1) if units <= alone else _fill(widths, joined)
-    return Size(encoding=encoding, units=units, segments=segments)
+    units = _units(text, encoding)
+    if units <= alone:
+        return Size(encoding=encoding, units=units, segments=min(units, 1))
+    widths = (_width(character, encoding) for character in text)
+    return Size(encoding=encoding, units=units, segments=_fill(widths, joined))
 
 
 def foreign(text: str) -> tuple[str, ...]:
     """Return the characters of *text* that make it go as UCS-2, each once, in their order."""
     return tuple(dict.fromkeys(character for character in text if character not in GSM))
+
+
+def _units(text: str, encoding: Encoding) -> int:
+    # Every message is measured twice, and most go as one segment: no list of each character's width.
+    if encoding is Encoding.GSM_7:
+        return len(text) + sum(map(text.count, EXTENDED))
+    return len(text) + sum(character > _BMP_END for character in text)
 
 
 def _width(character: str, encoding: Encoding) -> int:
