@@ -29,6 +29,7 @@ NAMES = (
     "planning",
     "rendering",
     "sms",
+    "sms_ledger",
     "smtp",
     "postfix",
 )

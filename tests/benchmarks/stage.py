@@ -120,7 +120,9 @@ class Stage:
         """Return the CPU time that the server's processes have used, in seconds."""
         pid = self.server.status().pid
         assert pid is not None
-        return _cpu_s(pid, of_ended=True) + sum(_cpu_s(child) for child in _children(pid))
+        return process_cpu_s(pid, of_ended=True) + sum(
+            process_cpu_s(child) for child in _children(pid)
+        )
 
 
 @contextmanager
@@ -216,7 +218,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in listed.split()]
 
 
-def _cpu_s(pid: int, *, of_ended: bool = False) -> float:
+def process_cpu_s(pid: int, *, of_ended: bool = False) -> float:
     """Return the CPU time of *pid*, with *of_ended* also that of its children that have ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii")
