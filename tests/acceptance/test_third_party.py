@@ -11,15 +11,18 @@ import asyncio
 import json
 import re
 import shutil
+import socket
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from acceptance.rig import Site, found_site, write_private
-from sendledger_carrierpigeon.loft import SECRET, Loft
+from acceptance.rig import ENVIRONMENT, Site, found_site, until, write_private
+from sendledger_carrierpigeon.loft import SECRET, Loft, post
 from third_party.environment import OURS, ROOT, Environment, build_environment
 
 pytestmark = pytest.mark.xdist_group("third-party")
@@ -75,6 +78,32 @@ async def sent(environment: Environment, site: Site, people: dict[str, str]) -> 
     worked = await told(environment, site, "work", "--drain", "--within", "5s")
     assert worked.returncode == 0, worked.stderr
     return planned.stdout + planned.stderr + worked.stdout + worked.stderr
+
+
+@asynccontextmanager
+async def serving(environment: Environment, site: Site) -> AsyncIterator[None]:
+    """Run the environment's ``sendledger serve``, called by providers at its own address, until the block ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    site.settings["http"] = {"listen": listen, "public_url": f"http://{listen}"}
+    site.write()
+    with (site.folder / "serve.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(environment.command, "serve"),
+            cwd=site.folder,
+            env=ENVIRONMENT,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def explained(environment: Environment, site: Site, recipient_id: str) -> dict[str, Any]:
@@ -144,6 +173,43 @@ async def test_a_channel_from_a_wheel_delivers_retries_and_explains(
         assert not any(ring.replace("-", "").replace(" ", "") in printed for ring in RINGS.values())
 
 
+async def test_a_channel_from_a_wheel_is_called_back_and_asks(
+    environment: Environment, site: Site
+) -> None:
+    """A receipt delivers, also where the answer was lost; a forged one does not; silence is asked about."""
+    site.write_recipients({one: RINGS[one] for one in ("s1", "s2", "s3")})
+    async with Loft() as loft:
+        point_at(loft, site)
+        loft.play("accept", "lose", "lose", "accept")
+        planned = await told(environment, site, "plan", "batch.yaml", "-r", "recipients.csv")
+        assert planned.returncode == 0, planned.stderr
+
+        async with serving(environment, site):
+            await until(lambda: len(loft.taken) == 3)
+            answered, lost, silent = loft.taken
+            assert await post(loft.post_of(answered, "hawk", secret="what hawks know")) == 403
+            assert [await loft.tell(answered, word) for word in ("flying", "home", "home")] == [
+                204,
+                204,
+                204,
+            ]
+            assert await loft.tell(lost, "home") == 204
+            loft.settle(silent, "home")
+            await until(lambda: {row.status for row in site.rows()} == {"delivered"})
+
+        assert {row.attempts for row in site.rows()} == {1}
+        assert [rule for _, _, rule, _ in evidence(await explained(environment, site, "s1"))] == [
+            "default.2yz",
+            "pigeon.flying",
+            "pigeon.home",
+        ]
+        *_, asked = evidence(await explained(environment, site, "s3"))
+        assert asked == (1, "delivered", "pigeon.home", f"202 {silent.reference} home\n")
+        assert site.count("inbox") == 0
+    said = (site.folder / "serve.log").read_text(encoding="utf-8")
+    assert not any(secret in said for note in loft.taken for secret in (note.ring, note.tag))
+
+
 async def test_a_deployment_plugin_has_the_first_word_about_what_evidence_means(
     environment: Environment, site: Site
 ) -> None:
@@ -174,7 +240,7 @@ async def test_check_names_the_plugins_and_where_they_came_from(
     assert "sendledger-strictrules" in done.stdout
 
 
-@pytest.mark.parametrize(("package", "tests_min"), [("carrierpigeon", 80), ("strictrules", 2)])
+@pytest.mark.parametrize(("package", "tests_min"), [("carrierpigeon", 130), ("strictrules", 2)])
 def test_the_tests_that_a_plugin_brings_along_pass_where_it_is_installed(
     environment: Environment, package: str, tests_min: int, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urldefrag, urlencode, urlsplit
 
 from twilio.request_validator import RequestValidator
 
@@ -141,7 +141,7 @@ class TwilioRig(ChannelRig):
         "+12025550143, +12025550144",
     )
     sessions_max = 2
-    unplayable: ClassVar[Mapping[Reaction | Fate | Flaw, str]] = {
+    unplayable: ClassVar[Mapping[Any, str]] = {
         Reaction.REFUSE_SESSION: "an HTTP server has no door: its first word answers a request",
         Reaction.CLOSE_EARLY: "the request is the handoff: there is no step before it to close at",
     }
@@ -188,7 +188,7 @@ class TwilioRig(ChannelRig):
             said["ErrorCode"] = str(error)
         if flaw is Flaw.BROKEN_FORM:
             del said["MessageStatus"]
-        url = peer.addresses[taken.reference]
+        url = urldefrag(peer.addresses[taken.reference]).url
         token = "0" * 32 if flaw is Flaw.ANOTHER_KEY else AUTH_TOKEN
         signature = str(RequestValidator(token).compute_signature(url, said))
         headers = {"Content-Type": FORM_TYPE, "X-Twilio-Signature": signature}

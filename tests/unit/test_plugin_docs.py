@@ -96,7 +96,7 @@ async def test_every_hook_is_called_by_a_method_of_the_host(site: Path) -> None:
 
 def pager(site: Path, port: int) -> ChannelPort:
     """Return the channel of the page, loaded as a user's would be."""
-    example, _rig = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    example, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (site / "pager.py").write_text(example, encoding="utf-8")
     install(site, "acme-pager", pager="pager")
     host = PluginHost()

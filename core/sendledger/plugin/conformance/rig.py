@@ -159,8 +159,8 @@ class ChannelRig(ABC):
     sessions_max: ClassVar[int | None] = None
     """How many sessions the channel of :meth:`settings` lends at once; None leaves it to core's slots."""
 
-    unplayable: ClassVar[Mapping[Reaction | Fate | Flaw, str]] = MappingProxyType({})
-    """What the protocol cannot show, each with the reason; the tests of it are skipped with that."""
+    unplayable: ClassVar[Mapping[Any, str]] = MappingProxyType({})
+    """Reactions, fates and flaws that the protocol cannot show, with the reason; their tests are skipped."""
 
     unsearchable: ClassVar[str | None] = None
     """Why the provider cannot be asked about a message whose reference is not known, if it cannot."""
