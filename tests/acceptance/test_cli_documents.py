@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from acceptance.rig import Site, drained, relay_of, until, working
+from acceptance.rig import Site, drained, relay_of, until, working, write_private
+from sms_kit import AUTH_TOKEN
+from sms_site import account
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 ROW = re.compile(r"\| `(?P<field>[^`]+)` \| (?P<type>[a-z ]+) \|")
@@ -107,6 +109,9 @@ async def test_every_document_is_as_the_page_says(site: Site) -> None:
             (await site.tell("explain", gone, "--json")).out,
             (await site.tell("explain", lost, "--json", "--who")).out,
         )
+        write_private(site.folder / "token", AUTH_TOKEN)
+        site.settings["channels"]["sms"] = {"plugin": "twilio", "settings": account()}
+        site.write()
         assert_as_documented("check", (await site.tell("check", "--json")).out)
         site.select("UPDATE sendledger.delivery SET spent = 7 WHERE status = 'failed'")
         broken = await site.tell("rebuild", "--verify", "--json")
