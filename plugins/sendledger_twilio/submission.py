@@ -88,9 +88,16 @@ def fields_of(
     else:
         fields["From"] = choose_sender(settings.senders, envelope.destination)
     if envelope.callback_url is not None:
-        fields["StatusCallback"] = envelope.callback_url
+        fields["StatusCallback"] = envelope.callback_url + INSIST
     return fields
 
+
+INSIST = "#rc=5&rp=ct,rt,5xx"
+"""Asks for callbacks to be posted again, also when we answer that our database is away.
+
+By default only a connection that fails is tried once more (Twilio, "webhooks connection overrides"). The
+fragment is neither sent back to us nor signed.
+"""
 
 TOO_LATE = not_begun(REQUEST, "too-late")
 """The evidence of a message that could not leave in time."""

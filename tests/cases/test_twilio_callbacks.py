@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urldefrag
 from uuid import UUID
 
 import pytest
@@ -46,8 +47,8 @@ class Played:
 
     @property
     def url(self) -> str:
-        """Where the provider was told to report."""
-        return self.script.posts[0].form["StatusCallback"]
+        """Where the provider was told to report; the fragment is for itself."""
+        return urldefrag(self.script.posts[0].form["StatusCallback"]).url
 
     def evidence(self) -> list[tuple[str, str | None, str, int | None]]:
         """Return source, outcome, rule and code of all evidence, in ledger order."""

@@ -15,6 +15,7 @@ import pytest
 from http_peer import Asked, HttpPeer, LastWords, Respond, response
 from sendledger.plugin import Evidence, Outcome, Scope, Secret
 from sendledger_sandbox.twilio import TwilioStandIn
+from sendledger_twilio.submission import INSIST
 from sms_kit import (
     ACCOUNT,
     AUTH_TOKEN,
@@ -85,7 +86,7 @@ async def test_a_callback_address_and_a_service_go_along() -> None:
         await hand_over(channel, envelope(callback_url=URL))
         await channel.aclose()
     [asked] = peer.asked
-    assert asked.form["StatusCallback"] == URL
+    assert asked.form["StatusCallback"] == URL + INSIST
     assert asked.form["MessagingServiceSid"] == SERVICE
     assert "From" not in asked.form
 
