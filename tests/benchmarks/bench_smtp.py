@@ -158,7 +158,7 @@ class Bench:
             server_cpu, sink_cpu = self.stage.cpu_s(), self.sink.cpu_s()
             done = await self._worked(dsn, config, workers)
             server_cpu, sink_cpu = self.stage.cpu_s() - server_cpu, self.sink.cpu_s() - sink_cpu
-            results, seconds = self._account(min(one["began_at"] for one in done))
+            results, seconds = self.account(min(one["began_at"] for one in done))
         runs.per_s.append(results / seconds)
         runs.cpu_us.append(sum(one["cpu_s"] for one in done) / results * 1e6)
         runs.server_cpu_us.append(server_cpu / results * 1e6)
@@ -174,7 +174,8 @@ class Bench:
             heard = [child.hear("done", within_s=RUN_S) for child in children]
             return list(await asyncio.gather(*heard))
 
-    def _account(self, began_at: str) -> tuple[int, float]:
+    def account(self, began_at: str) -> tuple[int, float]:
+        """Return how many results there are and in how many seconds; each row has one attempt and one result."""
         with self.stage.connect(DATABASE) as connection:
             found = connection.execute(ACCOUNT, {"began_at": began_at}).fetchone()
         assert found is not None
@@ -284,7 +285,7 @@ async def memory(bench: Bench, config: Path) -> None:
             while not done.done():
                 held.append(rss_mb(child.pid))
                 await asyncio.wait([done], timeout=LOOK_S)
-        bench._account(done.result()["began_at"])
+        bench.account(done.result()["began_at"])
     early, late = max(held[: len(held) // 5]), max(held[-len(held) // 5 :])
     say(
         Line(
