@@ -297,6 +297,14 @@ class Knower(Seeker):
         return Found() if asked.provider_reference is None else found
 
 
+@lie("none, without a search")
+class Referee(Seeker):
+    """No liar: asks only by reference, and says where it cannot ask."""
+
+    def alter(self, asked: Asked, found: Found) -> Found:
+        return Found(failed="no-reference") if asked.provider_reference is None else found
+
+
 @lie("the first note is everybody's")
 class Presumer(PigeonChannel):
     @hookimpl

@@ -19,6 +19,9 @@ GENUINE = "test_what_is_not_genuine_is_refused"
 TOUCHES = "test_reading_a_receipt_touches_nothing"
 RECEIPT_DISCREET = "test_nothing_of_a_person_is_said_of_a_receipt"
 BY_REFERENCE = "test_a_message_is_found_by_its_reference"
+WITHOUT = "test_a_message_is_found_without_a_reference"
+SEVERAL = "test_several_candidates_are_all_named"
+IN_ORDER = "test_each_attempt_has_its_own_answer_in_order"
 ONE_FIND = "test_a_find_has_one_identity_until_it_changes"
 NO_ANSWER = "test_a_provider_that_gives_no_answer_says_nothing"
 CANCELLED = "test_a_cancelled_look_up_ends_and_leaves_nothing_open"
@@ -103,7 +106,7 @@ LOOK_UPS = [
     Lie("whatever is told is a failure", BY_REFERENCE, NOT_TOLD, {"fate": Fate.UNDER_WAY}),
     Lie(
         "only what is known is found",
-        "test_a_message_is_found_without_a_reference",
+        WITHOUT,
         "what was taken is not found",
     ),
     Lie(
@@ -118,11 +121,11 @@ LOOK_UPS = [
     ),
     Lie(
         "of several the newest is the one",
-        "test_several_candidates_are_all_named",
+        SEVERAL,
         "of several candidates not all are named",
     ),
     *(
-        Lie(told, "test_each_attempt_has_its_own_answer_in_order", "is about another attempt")
+        Lie(told, IN_ORDER, "is about another attempt")
         for told in ("answers come as they come", "the first note is everybody's")
     ),
     Lie("every find is another event", ONE_FIND, "another event when it is asked for again"),

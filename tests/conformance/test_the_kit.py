@@ -12,15 +12,24 @@ from typing import Any
 import pytest
 
 import conformance.later_liars  # noqa: F401 - who tells the later lies
-from conformance.later_lies import LATER_LIES
+from conformance.later_lies import (
+    ANSWERED,
+    COMES,
+    IN_ORDER,
+    IS_EVIDENCE,
+    LATER_LIES,
+    ONE_FIND,
+    SEVERAL,
+    WITHOUT,
+)
 from conformance.liars import LIARS, LiarRig
 from conformance.lies import LIES, SAYS, Lie
 from plugins_for_tests import install
-from sendledger.plugin.conformance import ChannelConformance, ChannelRig, Reaction, bench
+from sendledger.plugin.conformance import ChannelConformance, ChannelRig, Fate, Reaction, bench
 from sendledger.plugin.conformance.enclosing import EnclosingChecks
 from sendledger.plugin.faults import PluginFault
 
-HONEST = {"none", "none, with files"}
+HONEST = {"none", "none, with files", "none, without a search"}
 CAUGHT = (AssertionError, PluginFault, pytest.fail.Exception)
 
 
@@ -79,6 +88,50 @@ def test_a_reaction_that_a_peer_cannot_show_is_skipped_with_the_reason(
 
     with pytest.raises(pytest.skip.Exception, match="cannot be played: pigeons never stall"):
         run(SAYS, Limited("none"), request, reaction=Reaction.STALL)
+
+
+def test_a_fate_that_a_provider_never_tells_is_skipped_with_the_reason(
+    request: pytest.FixtureRequest,
+) -> None:
+    class Limited(LiarRig):
+        unplayable = {Fate.LOST: "there are no hawks"}  # noqa: RUF012 - read only
+
+    with pytest.raises(pytest.skip.Exception, match="cannot be played: there are no hawks"):
+        run(IS_EVIDENCE, Limited("none"), request, fate=Fate.LOST)
+
+
+class Unsearchable(LiarRig):
+    unsearchable = "the loft keeps no tags"
+
+
+@pytest.mark.parametrize("check", [WITHOUT, IN_ORDER, ONE_FIND])
+def test_a_provider_that_is_asked_by_reference_alone_says_so(
+    check: str, request: pytest.FixtureRequest
+) -> None:
+    run(check, Unsearchable("none, without a search"), request)
+
+
+def test_a_question_that_cannot_be_asked_is_not_answered_with_none(
+    request: pytest.FixtureRequest,
+) -> None:
+    with pytest.raises(AssertionError, match=ANSWERED):
+        run(WITHOUT, Unsearchable("only what is known is found"), request)
+    with pytest.raises(pytest.skip.Exception, match="cannot be searched: the loft keeps no tags"):
+        run(SEVERAL, Unsearchable("none, without a search"), request)
+
+
+@pytest.mark.parametrize(
+    ("check", "lacks"),
+    [(COMES, "receipts needs callback"), (ONE_FIND, "a look-up needs settle")],
+)
+def test_a_rig_that_lacks_what_its_channel_declares_is_told_so(
+    check: str, lacks: str, request: pytest.FixtureRequest
+) -> None:
+    class Half(LiarRig):
+        callback, settle = ChannelRig.callback, ChannelRig.settle
+
+    with pytest.raises(NotImplementedError, match=lacks):
+        run(check, Half("none"), request)
 
 
 def test_every_check_says_what_it_claims() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sendledger.plugin import Addressee, Destination, Envelope
-from sendledger.plugin.conformance import Taken
+from sendledger.plugin import Addressee, Attachment, CallbackRequest, Destination, Envelope
+from sendledger.plugin.conformance import Callback, Taken
 
+URL = "https://hooks.school.example/callbacks/desk/pat@home.test"
 WHOM, WHAT = "pat@home.test", "the secret remark"
 GIVEN = [
     Destination(address=WHOM, canonical=WHOM, domain="home.test"),
@@ -24,7 +25,10 @@ GIVEN = [
         destination=WHOM,
         message=WHAT.encode(),
     ),
+    Attachment(name=WHAT, media_type="text/plain", content=WHAT.encode()),
+    CallbackRequest(token=WHOM, url=URL, headers={"to": WHOM}, body=WHAT.encode()),
     Taken(connection=1, destinations=(WHOM,), message=WHAT.encode()),
+    Callback(url=URL, headers={"to": WHOM}, body=WHAT.encode()),
 ]
 
 
