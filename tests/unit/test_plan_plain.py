@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -239,3 +240,22 @@ def test_the_promise_of_email_reaches_planning(host: PluginHost, folder: Path) -
     intake = Intake(BATCH, host.channel("email"), KeyRing.load_or_create(folder / "keys.json"))
     intake.read(GOOD)
     assert intake._plain.text(GOOD.destination, GOOD.variables) == write_variables(GOOD.variables)
+
+
+# --- what a reject leaves behind -------------------------------------------------------------
+
+
+def test_a_reject_keeps_nothing_alive_that_only_a_collector_could_free(trusting: Intake) -> None:
+    """A million rows are read without one: what an exception holds are the frames of all who called."""
+    bad = (
+        GOOD._replace(destination="nobody"),
+        GOOD._replace(recipient_id=" "),
+        GOOD._replace(variables={}),
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        assert all(isinstance(trusting.read(row), Reject) for row in bad)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -210,23 +210,23 @@ class Intake:
 
     def _try_writing(self, key: bytes, destination: Destination, variables: dict[str, Any]) -> None:
         """Write the message once and throw it away: what cannot be written must not be planned."""
-        fault = self._fault(key, destination, variables)
-        if fault is None:
+        reason = self._fault(key, destination, variables)
+        if reason is None:
             return
         self._refuse_values(variables)
         for name in self.names:
             # The culprit is the variable without which the message can be written.
-            if not self._fault(key, destination, {**variables, name: _SAMPLE_VALUE}):
-                raise _Refused(VARIABLE + name, fault.reason, "correct the value")
-        raise _Refused("", fault.reason, "correct the content or the row")
+            if self._fault(key, destination, {**variables, name: _SAMPLE_VALUE}) is None:
+                raise _Refused(VARIABLE + name, reason, "correct the value")
+        raise _Refused("", reason, "correct the content or the row")
 
     def _fault(
         self, key: bytes, destination: Destination, variables: Mapping[str, Any]
-    ) -> ContentFault | None:
+    ) -> str | None:
         try:
             self._writer.write(_addressee(key, destination.address, variables))
         except ContentFault as fault:
-            return fault
+            return fault.reason
         return None
 
     def _refuse_values(self, variables: dict[str, Any]) -> None:

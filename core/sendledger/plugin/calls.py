@@ -123,7 +123,10 @@ class _Guard:
     def fault(self, error: BaseException) -> PluginFault:
         """Return the fault that *error* is; raise it again where it is an answer or not the plugin's."""
         if isinstance(error, self.passed) or not contained(error):
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it holds this frame: the two would keep all callers' rows alive
         return raised(error, plugin=self.plugin, hook=self.hook)
 
 
