@@ -79,7 +79,7 @@ SETTINGS_FAULTS: list[tuple[Damage, str]] = [
         missing_plugin,
         (
             'channel "email" needs the plugin "carrier-pigeon", which is not installed'
-            " (installed: policy, smtp); install its distribution or correct the name"
+            " (installed: policy, smtp, twilio); install its distribution or correct the name"
         ),
     ),
     (

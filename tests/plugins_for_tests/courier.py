@@ -11,7 +11,8 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from plugins_for_tests.recorder import RecorderWriter
@@ -163,6 +164,9 @@ class Courier:
         if fields["word"] == ["hello"]:
             return []
         [word], [event] = fields["word"], fields["event"]
+        if word == "bytes":
+            facts: Any = {"word": b"no text"}
+            return [Receipt(identity=event, evidence=replace(evidence(word), facts=facts))]
         return [Receipt(identity=event, evidence=evidence(word, literal=request.body))]
 
     @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
@@ -18,6 +19,7 @@ from sendledger.plugin.faults import PluginFault
 from sendledger.plugin.port import ChannelPort
 from sendledger.plugin.receipts import CallbackRefused, CallbackRequest
 from sendledger.store.database import DatabaseAway, DatabaseError
+from sendledger.store.inbox import NewReceipt
 from sendledger.web.context import Reception
 from sendledger.web.refusals import Refusals
 
@@ -119,7 +121,16 @@ class Callbacks:
             return FAILED
         if not receipts:
             return EMPTY
-        kept = [new_receipt(port.name, tied, receipt, asked.body) for receipt in receipts]
+        try:
+            kept = [new_receipt(port.name, tied, receipt, asked.body) for receipt in receipts]
+        except (TypeError, ValueError):  # facts that are no texts
+            reason = "gave evidence whose facts cannot be stored"
+            fault = PluginFault(reason, plugin=port.name, hook="sendledger_read_callback")
+            self._reception.host.faults.record(fault)
+            return FAILED
+        return await self._keep(port, kept)
+
+    async def _keep(self, port: ChannelPort, kept: Sequence[NewReceipt]) -> Answer:
         try:
             await self._reception.inbox.keep(kept)
         except (DatabaseAway, DatabaseError) as error:
