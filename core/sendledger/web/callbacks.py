@@ -125,8 +125,8 @@ class Callbacks:
             kept = [new_receipt(port.name, tied, receipt, asked.body) for receipt in receipts]
         except (TypeError, ValueError):  # facts that are no texts
             reason = "gave evidence whose facts cannot be stored"
-            fault = PluginFault(reason, plugin=port.name, hook="sendledger_read_callback")
-            self._reception.host.faults.record(fault)
+            unfit = PluginFault(reason, plugin=port.name, hook="sendledger_read_callback")
+            self._reception.host.faults.record(unfit)
             return FAILED
         return await self._keep(port, kept)
 
