@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from acceptance.crash_rig import SESSIONS, verify
 from acceptance.ledger_checker import decode_token
@@ -266,8 +267,12 @@ async def sms_scene_of(
     *,
     observer: Observer | None = None,
     script: str = PROVIDER_TAKES,
+    **policy: Any,
 ) -> AsyncIterator[SmsScene]:
-    """Plan a batch for *people* at *site*, and lend it with a provider that tells *observer* of everything."""
+    """Plan a batch for *people* at *site*, and lend it with a provider that tells *observer* of everything.
+
+    *policy* replaces parts of the policy.
+    """
     stand_in = TwilioStandIn(
         journal=site.folder / "accepted.jsonl",
         script=[script],
@@ -277,6 +282,7 @@ async def sms_scene_of(
     )
     async with stand_in as twilio:
         prepare(site, twilio.url)
+        site.policy |= policy
         await site.planned(people)
         scene = SmsScene(site=site, twilio=twilio, people=people)
         try:
