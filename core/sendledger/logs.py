@@ -30,8 +30,8 @@ SAFE_KEYS = frozenset(
     distribution due_at enhanced_code event exception failed fault fold held hook installation intent_id intent_key
     intents lane lease level limit line logger loop migration oldest opened outcome pending pid plugin
     policy_revision port probes provenance purpose reason recorded recovered release reply_code revision
-    route rows rule ruling scope scope_key seq sessions signal slots source sqlstate stage statement status step task
-    timestamp tries until version wake_at worker
+    route rows rule ruling scope scope_key seq sessions signal slots source sqlstate stage statement status step
+    task timestamp tries until version wake_at worker
     """.split()  # noqa: SIM905 - a list of one hundred quotes reads worse
 )
 """Names of our own words, counts and instants. Extend it when a new one is logged."""

@@ -201,6 +201,32 @@ async def test_several_candidates_are_put_to_a_person_and_none_is_believed(place
     assert [task[:2] for task in site.tasks()] == [("unknown", "look-up.several")]
 
 
+async def test_what_another_attempt_holds_is_no_find(placed: Placed) -> None:
+    """Two children of one family may be sent the same words: a look-up by number and text finds either."""
+    site, office = placed
+    await submitted(placed)
+    office.lost, office.shows = True, "letter-1"
+    await site.planned({"s1": "pat0@home.test"})
+    await drained(site)
+    site.select(SOON)
+    await look(site)
+    assert {row.status for row in site.rows()} == {"submitted", "ambiguous"}
+    row = site.row("s1")
+    assert (row.status, row.awaits) == ("ambiguous", "evidence")
+    assert site.tasks() == []
+
+
+async def test_what_two_attempts_could_claim_is_put_to_a_person(placed: Placed) -> None:
+    site, office = placed
+    await submitted(placed, 2, lost=True)
+    office.shows = "letter-9"
+    site.select(SOON)
+    await look(site)
+    assert {(row.status, row.awaits, row.rule) for row in site.rows()} == {
+        ("ambiguous", "decision", "look-up.several")
+    }
+
+
 async def test_a_look_up_that_fails_says_nothing_and_is_not_the_last_word(placed: Placed) -> None:
     site, office = placed
     await submitted(placed, lost=True)

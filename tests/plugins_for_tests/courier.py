@@ -57,12 +57,16 @@ settings_model = CourierSettings
 
 @dataclass(slots=True)
 class Office:
-    """What the other side took, and how it answers next: ``lost`` takes a message and never says so."""
+    """What the other side took, and how it answers next: ``lost`` takes a message and never says so.
+
+    ``shows`` is the reference of the letter that it shows whenever it is asked.
+    """
 
     lost: bool = False
     away: bool = False
     copies: int = 1
     word: str = "sent"
+    shows: str | None = None
     submitted: list[Envelope] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
 
@@ -71,8 +75,11 @@ class Office:
         self.asked.append(asked)
         if self.away:
             return Found(failed="away")
-        took = any(letter.token == asked.envelope.token for letter in self.submitted)
-        receipt = Receipt(identity=self.word, evidence=evidence(self.word, stage="look-up"))
+        tokens = [letter.token for letter in self.submitted]
+        took = asked.envelope.token in tokens
+        own = f"letter-{tokens.index(asked.envelope.token) + 1}" if took else None
+        told = evidence(self.word, stage="look-up", reference=self.shows or own)
+        receipt = Receipt(identity=self.word, evidence=told)
         return Found(receipts=(receipt,) * (self.copies if took else 0))
 
 
@@ -86,13 +93,19 @@ def begin_anew() -> Office:
     return office
 
 
-def evidence(word: str, *, stage: str = "receipt", literal: bytes = b"") -> Evidence:
+def evidence(
+    word: str,
+    *,
+    stage: str = "receipt",
+    literal: bytes = b"",
+    reference: str | None = "letter-1",
+) -> Evidence:
     return Evidence(
         stage=stage,
         handed_over=True,
         answered=True,
         literal=literal,
-        provider_reference="letter-1",
+        provider_reference=reference,
         facts={"word": word},
     )
 
@@ -139,7 +152,7 @@ class Courier:
         office.submitted.append(envelope)
         if office.lost:
             return Evidence(stage="post", fault="timeout", handed_over=True, answered=False)
-        return evidence("taken", stage="post")
+        return evidence("taken", stage="post", reference=f"letter-{len(office.submitted)}")
 
     @hookimpl
     def sendledger_classify(

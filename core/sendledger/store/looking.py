@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from sendledger.store.statements import statement
 _CLAIM = statement("claim_looks")
 _LOAD = statement("load_asked")
 _NOTE = statement("note_looks")
+_REFERENCES = statement("find_references")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,17 @@ async def load_asked(connection: Connection, intent_ids: Sequence[int]) -> list[
     async with connection.cursor(row_factory=class_row(AskedRow)) as cursor:
         await cursor.execute(_LOAD, {"intent_ids": list(intent_ids)})
         return await cursor.fetchall()
+
+
+async def find_references(
+    connection: Connection, references: Collection[str]
+) -> dict[str, set[tuple[int, int]]]:
+    """Return which attempts, by intent and number, hold each of these references already."""
+    cursor = await connection.execute(_REFERENCES, {"references": sorted(references)})
+    held: dict[str, set[tuple[int, int]]] = {}
+    for reference, intent_id, number in await cursor.fetchall():
+        held.setdefault(reference, set()).add((intent_id, number))
+    return held
 
 
 async def note_looks(connection: Connection, looks: Sequence[NextLook]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,24 +25,39 @@ Classify = Callable[[Evidence], Classification]
 class Answered:
     """What a look-up brought for one attempt of an intent.
 
-    ``absence_is_proof`` is what the channel declares of an attempt that its provider does not know.
+    ``absence_is_proof`` is what the channel declares of an attempt that its provider does not know;
+    ``shared`` says that another attempt could lay claim to the very message that was found.
     """
 
     intent_id: int
     number: int
     found: Found
     absence_is_proof: bool = False
+    shared: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Intent and number of the attempt."""
+        return self.intent_id, self.number
+
+    @property
+    def references(self) -> frozenset[str]:
+        """The provider references that it brought."""
+        found = (receipt.evidence.provider_reference for receipt in self.found.receipts)
+        return frozenset(reference for reference in found if reference is not None)
 
     @property
     def word(self) -> str:
         """What it is counted as."""
         if self.found.failed is not None:
             return "failed"
+        if self.shared:
+            return "several"
         return ("none", "one", "several")[min(len(self.found.receipts), 2)]
 
     def entry(self, classify: Classify, *, chance: float) -> Entry:
         """Return what it asks of the ledger."""
-        if self.found.failed is None and len(self.found.receipts) == 1:
+        if self.word == "one":
             return self._told(self.found.receipts[0], classify, chance)
         return Entry(intent_id=self.intent_id, propose=self._untold, chance=chance)
 
@@ -77,6 +94,32 @@ class Answered:
         if self.absence_is_proof and delivery.due_at is not None and delivery.due_at <= now:
             return [absent(self.number)]
         return []
+
+
+def only_free(
+    answers: Sequence[Answered], held: Mapping[str, AbstractSet[tuple[int, int]]]
+) -> list[Answered]:
+    """Leave out what belongs to another attempt; what several could claim belongs to none of them yet.
+
+    A provider that is asked without a reference finds whatever looks alike: the message of an earlier
+    attempt, or of another intent with the same text for the same person. *held* says who holds which
+    reference, by the ledger.
+    """
+    free = [_without_others(answer, held) for answer in answers]
+    claims = Counter(reference for answer in free for reference in answer.references)
+    return [
+        replace(answer, shared=any(claims[reference] > 1 for reference in answer.references))
+        for answer in free
+    ]
+
+
+def _without_others(answer: Answered, held: Mapping[str, AbstractSet[tuple[int, int]]]) -> Answered:
+    receipts = tuple(
+        receipt
+        for receipt in answer.found.receipts
+        if held.get(receipt.evidence.provider_reference or "", frozenset()) <= {answer.key}
+    )
+    return replace(answer, found=replace(answer.found, receipts=receipts))
 
 
 def attempts_to_ask(standing: Standing, looked_at: datetime | None) -> Sequence[int]:

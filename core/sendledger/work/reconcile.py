@@ -18,7 +18,7 @@ from sendledger.store.database import DatabaseAway
 from sendledger.store.looking import AskedRow, NextLook
 from sendledger.work.asking import Asking
 from sendledger.work.context import ChannelWork, Workshop
-from sendledger.work.finding import Answered, Waiting, attempts_to_ask, next_look
+from sendledger.work.finding import Answered, Waiting, attempts_to_ask, next_look, only_free
 from sendledger.work.proposals import wait_ended
 from sendledger.work.stopping import Stop
 
@@ -137,9 +137,17 @@ class Reconcile:
             Answered(intent_id=row.intent_id, number=row.number, found=each, absence_is_proof=proof)
             for (row, _), each in zip(asked, found, strict=True)
         ]
+        answers = await self._free(answers)
         for answer in answers:
             self._meters.receipts.looked_up(self._port.name, answer.word)
         return answers
+
+    async def _free(self, answers: Sequence[Answered]) -> list[Answered]:
+        references = frozenset[str]().union(*(answer.references for answer in answers))
+        if not references:
+            return list(answers)
+        async with self._shop.database.connection() as connection:
+            return only_free(answers, await looking.find_references(connection, references))
 
     async def _settle(
         self, cases: Sequence[Case], answers: Sequence[Answered], later: Sequence[NextLook]

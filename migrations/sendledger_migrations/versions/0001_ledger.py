@@ -124,6 +124,10 @@ CREATE TABLE sendledger.observation (
     CHECK (ruling NOT IN ('retry', 'wait', 'hold', 'release', 'ask') OR due_at IS NOT NULL)
 );
 
+-- who holds a reference that a look-up found; the queue ids of SMTP cannot be looked up
+CREATE INDEX observation_reference ON sendledger.observation (provider_reference)
+WHERE provider_reference IS NOT NULL AND stage IS DISTINCT FROM 'dot';
+
 -- erasable: literal replies, report parts, callback bodies
 CREATE TABLE sendledger.evidence (
     intent_id bigint NOT NULL,
