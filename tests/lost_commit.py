@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from acceptance.statement_proxy import Side, StatementProxy
 from sendledger.store.database import Database
 
-COMMITS = ("COMMIT", "record_accepted")
-"""What commits: the word itself, and the one statement that is a transaction of its own."""
+COMMITS = ("COMMIT", "open_attempts", "record_accepted")
+"""What commits: the word itself, and the statements that are transactions of their own."""
 
 
 @asynccontextmanager

@@ -17,10 +17,10 @@ from typing import Self
 from urllib.parse import urlsplit
 
 _LENGTH_BYTES = 4
-_ANSWERED = frozenset(b"CIsE")
-"""CommandComplete, EmptyQueryResponse, PortalSuspended, ErrorResponse: each ends one statement's answer."""
-_PASSED_ON = (b"Z", b"G")
-"""ReadyForQuery, CopyInResponse: the client waits for them."""
+_READY = b"Z"
+"""ReadyForQuery ends the answer to one message; what was no transaction's is committed by then."""
+_COPYING = b"G"
+"""CopyInResponse: the client waits for it, too."""
 
 TRANSACTION = frozenset({"BEGIN", "COMMIT", "ROLLBACK"})
 POOL_CHECK = "(pool check)"
@@ -52,10 +52,11 @@ NAMES = shipped_statements()
 
 
 def name_of(text: str) -> str:
-    """Return the name of a statement: that of its file, or what else a worker sends."""
+    """Return the name of a message: that of its last statement's file, or what else a worker sends."""
+    shipped = [NAMES[line] for line in text.split("\n") if line in NAMES]
+    if shipped:
+        return shipped[-1]
     first = text.partition("\n")[0]
-    if first in NAMES:
-        return NAMES[first]
     word = first.partition(";")[0]
     if word in TRANSACTION:
         return word
@@ -169,17 +170,17 @@ class StatementProxy:
         held = b""
         while message := await _message(server):
             held += message
-            if message[0] in _ANSWERED and talk.asked:
-                name = talk.asked.popleft()
-                if message[:1] == b"E":
-                    self.errors.append((name, sqlstate_of(message)))
-                if self._cuts(name, Side.AFTER):
-                    return
-            elif talk.asked and message[:1] not in _PASSED_ON:
+            kind = message[:1]
+            if talk.asked and kind == b"E":
+                self.errors.append((talk.asked[0], sqlstate_of(message)))
+            if talk.asked and kind not in (_READY, _COPYING):
                 continue
+            if talk.asked and kind == _READY and self._cuts(talk.asked.popleft(), Side.AFTER):
+                return
             client.write(held)
             held = b""
             await client.drain()
+        client.write(held)  # the last words of a server that ends the connection
 
     def _cuts(self, name: str, side: Side) -> bool:
         return self.watch is not None and self.watch(name, side)

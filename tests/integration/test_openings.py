@@ -21,6 +21,7 @@ from sendledger.store import side_effects
 from sendledger.store.attempts import DISPATCH_LOCK
 from sendledger.store.database import DatabaseAway
 from sendledger.store.deliveries import Claimed
+from sendledger.store.scopes import NewPause, begin_pause
 from sendledger.store.side_effects import NewSuppression
 from sendledger.store.statements import statement
 
@@ -174,6 +175,17 @@ async def test_a_pause_waits_for_the_openings_under_way(rig: Rig) -> None:
         assert not pause.done()
     assert await pause
     assert await rig.open(rig.opening(row, token)) == set()
+
+
+async def test_an_opening_that_waited_for_a_pause_sees_it(rig: Rig) -> None:
+    row, token = await claimed(rig)
+    async with rig.database.transaction() as connection:
+        pause = NewPause(scope_key="all", rule="operator.paused", began_by="clerk")
+        await begin_pause(connection, pause)
+        opening = asyncio.create_task(rig.open(rig.opening(row, token)))
+        await rig.until_somebody_waits()
+    assert await opening == set()
+    assert await untouched(rig, row)
 
 
 # --- an unknown COMMIT -----------------------------------------------------------------------

@@ -27,7 +27,7 @@ async def open_attempts(database: Database, openings: Sequence[Opening], terms: 
     Raises ``DatabaseAway`` when it is unknown whether the commit happened: then :func:`find_opened`
     tells, once the database answers again.
     """
-    async with database.transaction() as connection:
+    async with database.connection() as connection:
         return await attempts.open_attempts(connection, openings, terms)
 
 

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from psycopg import AsyncClientCursor
+
 from sendledger.store.columns import array
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
@@ -16,6 +18,7 @@ DISPATCH_LOCK = 0x5E4D1ED7
 
 _HOLD_OPEN = statement("hold_dispatch_open")
 _OPEN = statement("open_attempts")
+_HOLD_THEN_OPEN = _HOLD_OPEN.rstrip() + b";\n" + _OPEN
 _FIND_OPENED = statement("find_opened")
 
 
@@ -52,19 +55,22 @@ class Terms:
 async def open_attempts(
     connection: Connection, openings: Sequence[Opening], terms: Terms
 ) -> set[int]:
-    """Open attempts in the caller's transaction; returns the intent ids that may go to a sender.
+    """Open attempts in the caller's transaction, or without one in their own.
 
-    What is not returned must not be submitted: its claim, lease, deadline, a pause or a suppression
-    said no as of the instant of opening.
+    Returns the intent ids that may go to a sender. What is not returned must not be submitted: its
+    claim, lease, deadline, a pause or a suppression said no as of the instant of opening.
     """
-    # No pipeline: psycopg ends one with a Flush, after which the server bounds our silence no more.
-    await connection.execute(_HOLD_OPEN, {"dispatch_lock": DISPATCH_LOCK})
-    cursor = await connection.execute(_OPEN, _parameters(openings, terms))
+    # Lock and opening in one message, which only the simple protocol has: one round trip, and the server
+    # never holds the lock while it waits for us. Each of the two has a snapshot of its own.
+    cursor = AsyncClientCursor(connection)
+    await cursor.execute(_HOLD_THEN_OPEN, _parameters(openings, terms))
+    cursor.nextset()
     return {row[0] for row in await cursor.fetchall()}
 
 
 def _parameters(openings: Sequence[Opening], terms: Terms) -> dict[str, Any]:
     return {
+        "dispatch_lock": DISPATCH_LOCK,
         "intent_ids": array([opening.intent_id for opening in openings]),
         "seqs": array([opening.seq for opening in openings]),
         "decision_seqs": array([opening.decision_seq for opening in openings]),

@@ -32,9 +32,8 @@ opened AS (
         AND w.claim_token IS NOT DISTINCT FROM d.claim_token
         AND d.lease_until > clock_timestamp() + %(margin)s
         AND clock_timestamp() < least(w.go_until, i.not_after)
-        AND NOT EXISTS (
-            SELECT FROM sendledger.pause AS p
-            WHERE p.ended_at IS NULL AND p.scope_key = ANY (b.scope_keys)
+        AND NOT b.scope_keys && ARRAY(
+            SELECT p.scope_key FROM sendledger.pause AS p WHERE p.ended_at IS NULL
         )
         AND NOT EXISTS (
             SELECT FROM sendledger.suppression AS x
@@ -42,6 +41,7 @@ opened AS (
                 AND x.scope_key = ANY (b.scope_keys)
                 AND x.lifted_at IS NULL
                 AND coalesce(x.expires_at, 'infinity') > clock_timestamp()
+            OFFSET 0
         )
     RETURNING d.intent_id, d.attempt_count, d.seq, w.decision_seq, w.claim_token, w.opened_at,
         w.seal, w.units

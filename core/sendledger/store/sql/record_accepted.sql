@@ -30,7 +30,7 @@ moved AS (
         AND d.intent_id = ANY (%(intent_ids)s::bigint [])
         AND d.seq = w.seq - 1
         AND CASE d.status WHEN 'submitting' THEN true ELSE false END
-    RETURNING d.intent_id
+    RETURNING w.*
 ),
 noted AS (
     INSERT INTO sendledger.observation (
@@ -38,17 +38,14 @@ noted AS (
         provider_reference, policy_revision, seal
     )
     SELECT
-        w.intent_id, w.seq, w.number, 'channel', 'accepted', w.rule, 'result/' || w.number, w.stage,
-        w.reply_code, w.enhanced_code, w.provider_reference, %(policy_revision)s, w.seal
-    FROM incoming AS w
-    INNER JOIN moved AS m ON m.intent_id = w.intent_id
-    RETURNING intent_id, seq
+        m.intent_id, m.seq, m.number, 'channel', 'accepted', m.rule, 'result/' || m.number, m.stage,
+        m.reply_code, m.enhanced_code, m.provider_reference, %(policy_revision)s, m.seal
+    FROM moved AS m
 ),
 kept AS (
     INSERT INTO sendledger.evidence (intent_id, seq, literal)
-    SELECT w.intent_id, w.seq, w.literal
-    FROM incoming AS w
-    INNER JOIN noted AS n ON n.intent_id = w.intent_id
-    WHERE octet_length(w.literal) > 0
+    SELECT m.intent_id, m.seq, m.literal
+    FROM moved AS m
+    WHERE octet_length(m.literal) > 0
 )
-SELECT n.intent_id FROM noted AS n
+SELECT m.intent_id FROM moved AS m
