@@ -111,7 +111,7 @@ def absent(number: int) -> Finding:
 def _found(
     number: int, evidence: Evidence, meaning: Classification, *, source: Source, identity: str
 ) -> Finding:
-    refused = meaning.outcome in {Outcome.TRANSIENT, Outcome.PERMANENT}
+    refused = meaning.outcome is Outcome.TRANSIENT or meaning.outcome is Outcome.PERMANENT
     return Finding(
         source=source,
         rule=meaning.rule,

@@ -71,6 +71,7 @@ class Dispatch:
         self._resume_in: timedelta | None = None
         self._line = LineUp(channel.limits)
         self._queue = LaneQueue()
+        self._share = self._turns.queue_max(2 * channel.slots_useful)
         self._more: set[Lane] = set()
         self._busy = 0
         self._empty_until: dict[Lane, float] = {}
@@ -193,8 +194,7 @@ class Dispatch:
 
     def _room(self, lane: Lane) -> int:
         """Return how many rows of *lane* to claim: none until half its share of the queue is taken."""
-        share = self._turns.queue_max(2 * self._channel.slots_useful)
-        waiting = self._queue.waiting(lane)
+        waiting, share = self._queue.waiting(lane), self._share
         return 0 if waiting > share // 2 else min(self._shop.rhythm.claim_max, share - waiting)
 
     # --- slots -------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Dispatch:
             finally:
                 self._busy -= 1
                 self._leases.done(ready.claim_token)
-            if self._wants_more():
+            if not self._woken.is_set() and self._wants_more():
                 self._woken.set()
             if rest is not None:
                 await stop.stopped(within=rest)
@@ -226,7 +226,7 @@ class Dispatch:
             case Recorded(evidence=Evidence() as evidence, meaning=meaning) if meaning:
                 if self._channel.limits.bounds_flight:
                     self._line.lasted(timedelta(seconds=time.monotonic() - began))
-                if meaning.outcome in {Outcome.ACCEPTED, Outcome.DELIVERED}:
+                if meaning.outcome is Outcome.ACCEPTED or meaning.outcome is Outcome.DELIVERED:
                     await self._closing.success()
                 else:
                     await self._closing.fault(ready.claimed.intent_id, meaning, evidence)

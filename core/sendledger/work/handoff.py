@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import TracebackType
 
 from sendledger.attachments.faults import AWAY
 from sendledger.journal.advance import Entry
@@ -33,6 +31,7 @@ from sendledger.work.context import Workshop
 from sendledger.work.enclosing import AttachmentsAway, Enclosures
 from sendledger.work.envelope import Whom, write_envelope
 from sendledger.work.opening import Answer, Openings
+from sendledger.work.patience import Patience
 from sendledger.work.progress import Progress
 from sendledger.work.proposals import unless_told, when_waiting
 from sendledger.work.ready import Ready, finding_of
@@ -43,6 +42,8 @@ NOT_BEGUN = Evidence(stage="open", fault="lease-short", handed_over=False, answe
 NOT_BEGUN_MEANS = Classification(
     rule="handoff.not-begun", outcome=Outcome.TRANSIENT, scope=Scope.CHANNEL
 )
+CLEAN = (Status.PLANNED, Status.DEFERRED)
+"""Statuses of a row of which no evidence is ambiguous; no set, for an enum's hash is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +84,12 @@ class Handoffs:
         self._enclosures = Enclosures(shop.attachments, policy, port.capabilities)
         self._openings, self._recording, self._progress = openings, recording, progress
         self._meter = progress.meters.channel(port.name)
-        self._limits: set[asyncio.Timeout] = set()
-        self._cut = False
+        self._lending, self._submitting = Patience(None), Patience(port.capabilities.handoff_max)
 
     def stop_waiting(self) -> None:
         """End the waits for a session, and the submissions under way: each is recorded as unknown."""
-        self._cut = True
-        now = asyncio.get_running_loop().time()
-        for limit in self._limits:
-            limit.reschedule(now)
+        self._lending.lose()
+        self._submitting.lose()
 
     async def hand_over(self, ready: Ready) -> Returned | Recorded:
         """Take one row all the way; returns once what happened is committed."""
@@ -103,7 +101,7 @@ class Handoffs:
         """Hand over a row with files, which are fetched before anything else and held until the end."""
         async with AsyncExitStack() as lent:
             try:
-                async with self._patience(None):
+                with self._lending.wait():
                     files = await lent.enter_async_context(self._enclosures.lend(ready.claimed))
             except ContentFault as fault:
                 await self._fault(ready, fault)
@@ -175,7 +173,7 @@ class Handoffs:
         """
         lent = self._port.session()
         try:
-            async with self._patience(None):
+            with self._lending.wait():
                 session = await lent.__aenter__()
         except TimeoutError:
             return Returned()
@@ -194,7 +192,7 @@ class Handoffs:
         self._progress.opened()
         # The opening was checked against the lease; time may have passed since (a paused process).
         late = time.monotonic() - began > self._shop.rhythm.lease.total_seconds() / 3
-        if late or self._cut:
+        if late or self._submitting.lost:
             return NOT_BEGUN
         return await self._submit(session, envelope)
 
@@ -218,25 +216,20 @@ class Handoffs:
     async def _submit(self, session: Session, envelope: Envelope) -> Evidence:
         began = time.monotonic()
         try:
-            async with self._patience(self._port.capabilities.handoff_max):
+            with self._submitting.wait():
                 return await self._port.submit(session, envelope)
         except TimeoutError:
-            why = "shutdown" if self._cut else "timeout"
+            why = "shutdown" if self._submitting.lost else "timeout"
             return Evidence(stage="submit", fault=why, handed_over=True, answered=False)
         finally:
             self._meter.submitted(time.monotonic() - began)
-
-    def _patience(self, longest: timedelta | None) -> _Patience:
-        """Bound what is waited for inside, also by :meth:`stop_waiting`. Raises ``TimeoutError``."""
-        patience = timedelta(0) if self._cut else longest
-        return _Patience(self._limits, None if patience is None else patience.total_seconds())
 
     async def _record(self, ready: Ready, evidence: Evidence) -> Recorded:
         row = ready.claimed
         begun = evidence is not NOT_BEGUN
         meaning = self._port.classify(evidence) if begun else NOT_BEGUN_MEANS
         finding = result_of(ready.number, evidence, meaning)
-        clean = row.status in {Status.PLANNED, Status.DEFERRED}
+        clean = row.status in CLEAN
         entry = Entry(
             intent_id=row.intent_id,
             propose=lambda _: [finding],
@@ -260,29 +253,6 @@ class Handoffs:
             channel=self._port.name,
             status=Status.SUBMITTED,
         )
-
-
-class _Patience:
-    """Strictly private: a time limit that is listed while it runs. A class, for it is on the hot path."""
-
-    __slots__ = ("_limit", "_limits")
-
-    def __init__(self, limits: set[asyncio.Timeout], seconds: float | None) -> None:
-        self._limits = limits
-        self._limit = asyncio.timeout(seconds)
-
-    async def __aenter__(self) -> None:
-        await self._limit.__aenter__()
-        self._limits.add(self._limit)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._limits.discard(self._limit)
-        await self._limit.__aexit__(kind, error, trace)
 
 
 def longest(one: timedelta | None, other: timedelta | None) -> timedelta | None:

@@ -19,13 +19,13 @@ class LaneQueue:
     """Ready rows for the slots of one channel. ``close`` lets every waiting slot go home."""
 
     def __init__(self) -> None:
-        self._rows: dict[Lane, deque[Ready]] = {lane: deque() for lane in Lane}
+        self._rows: list[deque[Ready]] = [deque() for _ in Lane]
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._taken = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return sum(map(len, self._rows))
 
     def waiting(self, lane: Lane) -> int:
         """Return how many rows of *lane* are ready and not taken."""
@@ -33,7 +33,7 @@ class LaneQueue:
 
     def put(self, ready: Ready) -> None:
         """Add a row to its lane."""
-        self._rows[Lane(ready.claimed.lane)].append(ready)
+        self._rows[ready.claimed.lane].append(ready)
         self._wake()
 
     async def get(self) -> Ready | None:
@@ -50,8 +50,8 @@ class LaneQueue:
 
     def drain(self) -> list[Ready]:
         """Take out all that nobody has taken."""
-        left = [ready for rows in self._rows.values() for ready in rows]
-        for rows in self._rows.values():
+        left = [ready for rows in self._rows for ready in rows]
+        for rows in self._rows:
             rows.clear()
         return left
 

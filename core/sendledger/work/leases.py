@@ -34,9 +34,9 @@ class Leases:
 
     def done(self, token: UUID) -> None:
         """One row of *token* is recorded or given back."""
-        self._rows[token] -= 1
-        if self._rows[token] <= 0:
-            del self._rows[token]
+        left = self._rows.pop(token, 0) - 1
+        if left > 0:
+            self._rows[token] = left
 
     def drop(self, token: UUID) -> None:
         """Renew nothing under *token* any more: the leases of its rows end by themselves."""
