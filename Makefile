@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
+# Published as source alone; built here, from the file whose digest is locked.
+SOURCES := dkimpy
+
 .PHONY: help venv lint type test bench demo lock clean debian-tools
 MAKEFLAGS += --no-print-directory
 unexport PYTHONHOME PYTHONPATH
@@ -71,7 +74,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(whole_environment) || { \
 	  $(call say,Making the virtual environment $(VENV) with $$python); "$$python" -m venv --clear $(VENV); }
 	@$(call say,Installing the locked packages)
-	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(PIP) install --require-hashes --only-binary :all: --no-binary $(SOURCES) -r requirements.lock
 	@$(call say,Installing Sendledger from this checkout)
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
