@@ -11,11 +11,11 @@ Answer = TypeVar("Answer")
 
 
 class GroupCommit(Generic[Item, Answer]):
-    """Hands items to *commit* in groups of at most *group_max*, one group at a time, in order.
+    """Hands items to *commit* in groups of at most *group_max*, in order.
 
     *commit* answers each item of its group in order; when it raises, everyone in the group gets the
-    error. Nothing waits for company: a lone item is committed at once. *counted* is told the size of each
-    group.
+    error. Nothing waits for company: a lone item is committed at once. At most *at_once* groups are under
+    way: one, where what comes first must be committed first. *counted* is told the size of each group.
     """
 
     def __init__(
@@ -23,11 +23,13 @@ class GroupCommit(Generic[Item, Answer]):
         commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
         *,
         group_max: int,
+        at_once: int = 1,
         counted: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._commit = commit
         self._counted = counted
         self._group_max = group_max
+        self._at_once = at_once
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._filled = asyncio.Event()
         self.groups = 0
@@ -42,6 +44,11 @@ class GroupCommit(Generic[Item, Answer]):
 
     async def run(self) -> None:
         """Commit groups until cancelled; a group under way is committed to its end."""
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(self._at_once):
+                lanes.create_task(self._commit_groups())
+
+    async def _commit_groups(self) -> None:
         while True:
             await self._filled.wait()
             group, self._waiting = (
@@ -50,7 +57,8 @@ class GroupCommit(Generic[Item, Answer]):
             )
             if not self._waiting:
                 self._filled.clear()
-            await asyncio.shield(self._settle(group))
+            if group:  # another lane, woken by the same item, may have taken it
+                await asyncio.shield(self._settle(group))
 
     async def _settle(self, group: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         self.groups += 1

@@ -17,7 +17,10 @@ from sendledger.store import inbox
 from sendledger.store.database import Database, DatabaseError
 from sendledger.store.inbox import NewReceipt
 
-GROUP_MAX = 100
+GROUP_MAX = 200
+AT_ONCE = 2
+"""How many groups are under way: one is made while another is on its way to the disk."""
+
 COMMIT_WITHIN_S = 2.0
 """How long a receipt waits for a database that is away; then its sender is told to come again."""
 
@@ -69,7 +72,7 @@ class Inbox:
     ) -> None:
         self._database = database
         self._groups: GroupCommit[Kept, DatabaseError | None] = GroupCommit(
-            self._commit, group_max=GROUP_MAX, counted=counted
+            self._commit, group_max=GROUP_MAX, at_once=AT_ONCE, counted=counted
         )
 
     async def keep(self, receipts: Kept) -> None:
