@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 Parameters = Sequence[tuple[str, str]]
 
@@ -45,8 +46,9 @@ def is_signed(
 
 def spellings(url: str) -> list[str]:
     """Return *url* with its port and without: Twilio signs one or the other."""
-    parts = urlsplit(url)
-    return list(dict.fromkeys(_respelled(parts, authority) for authority in _authorities(parts)))
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return [f"{scheme}://{each}{slash}{path}" for each in _authorities(scheme, authority)]
 
 
 def is_issued(url: str, form: Parameters) -> bool:
@@ -55,17 +57,12 @@ def is_issued(url: str, form: Parameters) -> bool:
     return names == ([] if form else [_BODY_DIGEST])
 
 
-def _authorities(parts: SplitResult) -> Iterator[str]:
-    port = parts.port or _PORTS.get(parts.scheme)
-    written = f":{parts.port}" if parts.port else ""
-    host = parts.netloc.removesuffix(written)
-    yield parts.netloc
-    yield host
-    yield f"{host}:{port}"
-
-
-def _respelled(parts: SplitResult, authority: str) -> str:
-    return parts._replace(netloc=authority).geturl()
+@lru_cache(maxsize=8)  # all addresses that we issue have the same
+def _authorities(scheme: str, authority: str) -> Sequence[str]:
+    parts = urlsplit(f"{scheme}://{authority}")
+    port = parts.port or _PORTS.get(scheme)
+    host = authority.removesuffix(f":{parts.port}" if parts.port else "")
+    return tuple(dict.fromkeys((authority, host, f"{host}:{port}")))
 
 
 def _named_algorithm(settings: str) -> str:

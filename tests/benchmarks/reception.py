@@ -6,7 +6,6 @@ Prints the port that it listens on.
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from datetime import timedelta
@@ -15,6 +14,7 @@ from pathlib import Path
 import uvloop
 
 from sendledger.bootstrap import open_desk, reception
+from sendledger.cli.running import collect_rarely
 from sendledger.journal.inbox import Inbox
 from sendledger.logs import configure_logs
 from sendledger.metrics.meters import Meters
@@ -32,7 +32,7 @@ async def serve(config: Path) -> None:
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         app = build_app(reception(desk, inbox, meters.receipts, lambda: None))
-        gc.freeze()  # as the command does
+        collect_rarely()
         async with serving_http(app, ANYWHERE, grace=timedelta(seconds=1)) as address:
             print(address.port, flush=True)
             await stopped.wait()

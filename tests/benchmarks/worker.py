@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import signal
 import time
@@ -20,6 +19,7 @@ import uvloop
 
 from benchmarks.noop import Noop
 from sendledger.bootstrap import open_desk, workshop
+from sendledger.cli.running import collect_rarely
 from sendledger.logs import configure_logs
 from sendledger.store import deliveries
 from sendledger.store.database import Connection
@@ -67,7 +67,7 @@ async def work(options: argparse.Namespace) -> None:
         stopping = None
         if options.stop_after:
             stopping = asyncio.create_task(stop_after(worker, options.stop_after))
-        gc.freeze()  # as the command does
+        collect_rarely()
         await worker.run(drain=Drain(within=timedelta(0)) if options.drain else None)
         if stopping is not None:
             stopping.cancel()

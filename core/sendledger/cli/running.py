@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable
 from typing import Annotated
@@ -14,6 +15,9 @@ from sendledger.logs import configure_logs
 from sendledger.store.database import DatabaseAway
 from sendledger.work.stopping import Stop
 
+COLLECT_EACH = 20_000
+"""Objects made and still there before the garbage collector looks for cycles: more than is in flight."""
+
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write the log as JSON lines.")]
 LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
@@ -24,6 +28,12 @@ def set_up_logs(*, as_json: bool, level: str) -> None:
         configure_logs(json=as_json, level=level)
     except ValueError as error:
         raise UsageFault(str(error)) from error
+
+
+def collect_rarely() -> None:
+    """Keep the garbage collector from walking what start-up made, and again and again what is in flight."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_EACH)
 
 
 def obey_signals(interrupt: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,14 @@ from sendledger.bootstrap import Desk, nowhere_to_report, open_desk, reception, 
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.exporting import Metrics, address_of, exporting
 from sendledger.cli.options import Config, config_path, run
-from sendledger.cli.running import LogJson, LogLevel, obey_signals, set_up_logs, told_if_abandoned
+from sendledger.cli.running import (
+    LogJson,
+    LogLevel,
+    collect_rarely,
+    obey_signals,
+    set_up_logs,
+    told_if_abandoned,
+)
 from sendledger.cli.watch import watch
 from sendledger.journal.inbox import Inbox
 from sendledger.settings.address import Address
@@ -55,8 +61,7 @@ def serve(
 async def _serve(config: Path, *, metrics: Address | None, with_work: bool) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         _refuse_without_url(desk)
-        # What start-up made stays for good; collections need not look through it again and again.
-        gc.freeze()
+        collect_rarely()
         console = Console(stderr=True, highlight=False)
         loops = (Worker if with_work else Clerk)(workshop(desk))
         obey_signals(loops.interrupt)

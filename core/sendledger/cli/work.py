@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +20,14 @@ from sendledger.cli.check import lost_receipts
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.exporting import Metrics, address_of, exporting
 from sendledger.cli.options import Config, config_path, run
-from sendledger.cli.running import LogJson, LogLevel, obey_signals, set_up_logs, told_if_abandoned
+from sendledger.cli.running import (
+    LogJson,
+    LogLevel,
+    collect_rarely,
+    obey_signals,
+    set_up_logs,
+    told_if_abandoned,
+)
 from sendledger.cli.text import away, instant
 from sendledger.cli.watch import watch
 from sendledger.ledger.durations import parse_duration
@@ -74,8 +80,7 @@ def _duration(text: str) -> timedelta:
 async def _work(config: Path, drain: Drain | None, address: Address | None) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         worker = Worker(workshop(desk))
-        # What start-up made stays for good; collections need not look through it again and again.
-        gc.freeze()
+        collect_rarely()
         obey_signals(worker.interrupt)
         console = Console(stderr=True, highlight=False)
         for warning in lost_receipts(desk.plan):
