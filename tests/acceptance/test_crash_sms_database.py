@@ -29,7 +29,6 @@ GOING = 15
 STATEMENTS = {"make_turns": SOON} | dict.fromkeys(
     (
         "add_receipts",
-        "find_receipts",
         "take_receipts",
         "drop_receipts",
         "COMMIT drop_receipts",
@@ -37,6 +36,7 @@ STATEMENTS = {"make_turns": SOON} | dict.fromkeys(
         "load_asked",
         "COMMIT load_observations",
         "take_turns",
+        "find_references",
         "note_looks",
     ),
     GOING,
