@@ -94,11 +94,15 @@ def _folded(origin: Origin, rows: Iterable[Row]) -> _Fold:
 
 @dataclass(slots=True, kw_only=True)
 class _Fold:
-    """Strictly private: the running state between two rows."""
+    """Strictly private: the running state between two rows.
+
+    ``newest`` is the highest attempt number, 0 when there is none; ``view`` where the rows so far leave it.
+    """
 
     origin: Origin
     attempts: dict[int, Attempt] = field(default_factory=dict)
     seen: dict[int, set[Rank]] = field(default_factory=dict)
+    newest: int = 0
     extended: dict[int, datetime] = field(default_factory=dict)
     retries: dict[int, datetime] = field(default_factory=dict)
     asked: dict[int, datetime] = field(default_factory=dict)
@@ -113,10 +117,14 @@ class _Fold:
     because: int = 0
     decision_seq: int | None = None
     seq: int = 0
+    view: View = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.view = self._standing()
 
     def apply(self, row: Row) -> None:
         """Take one more row; remember it as the cause when the standing moved."""
-        before = self.standing()
+        before = self.view
         if isinstance(row, Attempt):
             self._open(row)
         elif row.ruling is not None:
@@ -125,12 +133,13 @@ class _Fold:
             self._witness(row)
         self.seq = row.seq
         self._settle()
-        if self.standing() != before:
+        self.view = self._standing()
+        if self.view != before:
             self.because = row.seq
 
     def delivery(self) -> Delivery:
         """Return the folded columns."""
-        status, awaits, due_at = self.standing()
+        status, awaits, due_at = self.view
         return Delivery(
             status=status,
             awaits=awaits,
@@ -147,7 +156,7 @@ class _Fold:
 
     def _open(self, attempt: Attempt) -> None:
         self.attempts[attempt.number] = attempt
-        self.seen.setdefault(attempt.number, set()).add(Rank.OPEN)
+        self._see(attempt.number, Rank.OPEN)
         self.held = self.wait = self.decision_seq = None
 
     def _witness(self, seen: Observation) -> None:
@@ -156,12 +165,16 @@ class _Fold:
             return
         if seen.source is Source.OPERATOR and self.rank(k) is not Rank.UNKNOWN:
             return  # a person may say what became of an unknown handoff, never overrule evidence
-        self.seen.setdefault(k, set()).add(rank)
+        self._see(k, rank)
         if not seen.spent:
             self.unspent.add(k)
         self.opted_out |= seen.opt_out and rank in PERMANENT
         if rank is Rank.ACCEPTED and seen.due_at is not None:
             self.extended[k] = max(seen.due_at, self.extended.get(k, seen.due_at))
+
+    def _see(self, k: int, rank: Rank) -> None:
+        self.seen.setdefault(k, set()).add(rank)
+        self.newest = max(self.newest, k)
 
     def _rule(self, seen: Observation, ruling: Ruling, status: Status) -> None:
         due = seen.due_at
@@ -206,11 +219,6 @@ class _Fold:
 
     # --- reading the state -------------------------------------------------------------------
 
-    @property
-    def newest(self) -> int:
-        """The highest attempt number; 0 when there is none."""
-        return max((k for k in self.seen if k > 0), default=0)
-
     def rank(self, k: int) -> Rank:
         """Return the highest rank seen of attempt *k*."""
         return max(self.seen.get(k, {Rank.OPEN}))
@@ -219,7 +227,7 @@ class _Fold:
         """Return every attempt's highest rank."""
         return {k: max(ranks) for k, ranks in self.seen.items()}
 
-    def standing(self) -> View:
+    def _standing(self) -> View:
         """Return status, awaits and due instant: the first rule that applies."""
         if self.terminal is not None:
             return self.terminal, None, None
