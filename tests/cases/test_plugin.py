@@ -31,7 +31,7 @@ def install_broken(site: Path) -> None:
     (site / "broken_pkg" / "plugin.py").write_text(
         "raise ImportError('no libfoo')\n", encoding="utf-8"
     )
-    install(site, "broken-pkg", "0.9", broken="broken_pkg.plugin", twilio="broken_pkg.plugin")
+    install(site, "broken-pkg", "0.9", broken="broken_pkg.plugin", telegraph="broken_pkg.plugin")
 
 
 async def test_plg_01_a_broken_plugin_that_nobody_configured_stops_nothing(site: Path) -> None:
@@ -77,9 +77,9 @@ def test_plg_03_a_configured_plugin_that_fails_to_load_stops_start_up(site: Path
     install_broken(site)
 
     with pytest.raises(PluginFault) as caught:
-        PluginHost().load_plugin("twilio", needed_by='channel "sms"')
+        PluginHost().load_plugin("telegraph", needed_by='channel "sms"')
 
     assert str(caught.value) == (
-        'channel "sms" needs the plugin "twilio", which failed to load: '
+        'channel "sms" needs the plugin "telegraph", which failed to load: '
         "ImportError: no libfoo (distribution broken-pkg 0.9)"
     )

@@ -113,7 +113,7 @@ def test_the_members_of_a_group_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["aiosmtplib", "asyncio", "uvicorn.access", "twilio.http", "psycopg.pool"]
+    "name", ["aiosmtplib", "asyncio", "uvicorn.error", "twilio.http", "psycopg.pool"]
 )
 def test_libraries_are_heard_from_warning_on(out: io.StringIO, name: str) -> None:
     logging.getLogger(name).info("AUTH PLAIN secret")
