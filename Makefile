@@ -123,7 +123,7 @@ $(PEERS)/installed: pyproject.toml | $(STAMP)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $(PEERS)/requirements.txt
 	@touch $@
 
-bench: $(STAMP) $(PEERS)/installed ## Measure, beside procrastinate and pgqueuer; ARGS='--quick ledger' narrows it
+bench: $(STAMP) $(PEERS)/installed debian-tools ## Measure, beside procrastinate and pgqueuer; ARGS='--quick ledger' narrows it
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.run $(ARGS)
 
 demo: $(STAMP) ## Send 240 emails and 240 SMS to next hops on this machine, and see what is known of each
