@@ -50,6 +50,10 @@ class GroupCommit(Generic[Item, Answer]):
 
     async def _commit_groups(self) -> None:
         while True:
+            if self._filled.is_set():
+                # Whoever is ready in this turn of the loop comes along: a commit costs the server as much
+                # as twenty of its items, so many small groups would be what it spends its time on.
+                await asyncio.sleep(0)
             await self._filled.wait()
             group, self._waiting = (
                 self._waiting[: self._group_max],
