@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks import postfix
 from benchmarks.lines import Line, Options, middle, progress, read_options, say
+from benchmarks.rows import accounted_s
 from benchmarks.stage import EMPTY, Stage, running, staged, worker
 
 ROWS, QUICK_ROWS = 20_000, 2_000
@@ -63,11 +64,6 @@ content:
 SENTENCE = "The school asks everybody who reads this to keep it for the whole of the year.\n"
 SLOTS = "{{name}}, {{grade}}, {{teacher}}, {{room}}, {{day}}"
 BODY_BYTES = 2_000
-ACCOUNT = """
-SELECT count(*), extract(EPOCH FROM max(received_at) - %(began_at)s::timestamptz)::float8,
-    (SELECT count(*) FROM sendledger.attempt), count(DISTINCT intent_id)
-FROM sendledger.observation WHERE outcome = 'accepted'
-"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,11 +154,11 @@ class Bench:
             server_cpu, sink_cpu = self.stage.cpu_s(), self.sink.cpu_s()
             done = await self._worked(dsn, config, workers)
             server_cpu, sink_cpu = self.stage.cpu_s() - server_cpu, self.sink.cpu_s() - sink_cpu
-            results, seconds = self.account(min(one["began_at"] for one in done))
-        runs.per_s.append(results / seconds)
-        runs.cpu_us.append(sum(one["cpu_s"] for one in done) / results * 1e6)
-        runs.server_cpu_us.append(server_cpu / results * 1e6)
-        runs.sink_cpu_us.append(sink_cpu / results * 1e6)
+            seconds = self.account(min(one["began_at"] for one in done))
+        runs.per_s.append(self.rows / seconds)
+        runs.cpu_us.append(sum(one["cpu_s"] for one in done) / self.rows * 1e6)
+        runs.server_cpu_us.append(server_cpu / self.rows * 1e6)
+        runs.sink_cpu_us.append(sink_cpu / self.rows * 1e6)
 
     async def _worked(self, dsn: str, config: Path, workers: int) -> list[dict[str, Any]]:
         async with AsyncExitStack() as stack:
@@ -174,17 +170,9 @@ class Bench:
             heard = [child.hear("done", within_s=RUN_S) for child in children]
             return list(await asyncio.gather(*heard))
 
-    def account(self, began_at: str) -> tuple[int, float]:
-        """Return how many results there are and in how many seconds; each row has one attempt and one result."""
-        with self.stage.connect(DATABASE) as connection:
-            found = connection.execute(ACCOUNT, {"began_at": began_at}).fetchone()
-        assert found is not None
-        results, seconds, attempts, intents = found
-        if not results == attempts == intents == self.rows:
-            raise AssertionError(
-                f"{self.rows} rows, but {attempts} attempts and {results} results of {intents}"
-            )
-        return results, seconds
+    def account(self, began_at: str) -> float:
+        """Return in how many seconds all rows were done, each accounted for."""
+        return accounted_s(self.stage, DATABASE, count=self.rows, began_at=began_at)
 
     async def theirs(self, runs: Runs, call: str) -> None:
         """Let aiosmtplib send as many messages of the same bytes."""

@@ -11,6 +11,12 @@ from psycopg.sql import SQL, Identifier
 from benchmarks.lines import Line, say
 from benchmarks.stage import EMPTY, Stage
 
+ACCOUNT = """
+SELECT count(*), extract(EPOCH FROM max(received_at) - %(began_at)s::timestamptz)::float8,
+    (SELECT count(*) FROM sendledger.attempt), count(DISTINCT intent_id)
+FROM sendledger.observation WHERE outcome = 'accepted'
+"""
+
 CONTENT = """
 INSERT INTO sendledger.content (template_revision, parts, settings)
 VALUES (sha256('bench'), '{"text": "hello {{name}}"}', '{}')
@@ -186,3 +192,16 @@ def settle(connection: psycopg.Connection) -> None:
     """Vacuum and analyse what was loaded; a table that is still empty stays unknown to the planner."""
     loaded = ["content", "batch", "intent", "recipient_secret", "delivery"]
     connection.execute("VACUUM ANALYZE " + ", ".join(f"sendledger.{table}" for table in loaded))
+
+
+def accounted_s(stage: Stage, database: str, *, count: int, began_at: str) -> float:
+    """Return in how many seconds *count* rows were done, each with one attempt and one acceptance."""
+    with stage.connect(database) as connection:
+        found = connection.execute(ACCOUNT, {"began_at": began_at}).fetchone()
+    assert found is not None
+    results, seconds, attempts, intents = found
+    if not results == attempts == intents == count:
+        raise AssertionError(
+            f"{count} rows, but {attempts} attempts and {results} results of {intents}"
+        )
+    return float(seconds)
