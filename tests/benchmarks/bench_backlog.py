@@ -1,13 +1,12 @@
 """Throughput with a million rows behind: settled ones, due ones, and those of a paused batch.
 
 Beside the same with 10,000 rows behind; once on tables that were never analysed, with autovacuum off, and
-once after ANALYZE. EXPLAIN must show no sequential scan of the delivery table for any statement of a worker.
+once after ANALYZE. The plans must show no sequential scan of the delivery table for any statement of a worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +19,8 @@ from benchmarks import rows
 from benchmarks.lines import Line, Options, middle, progress, read_options, say
 from benchmarks.rows import Load
 from benchmarks.stage import Stage, staged, worker
+from plans import nodes_of, scans
+from sendledger.store.attempts import DISPATCH_LOCK
 from sendledger.store.statements import statement
 
 SLOTS = 200
@@ -60,6 +61,7 @@ PLANNED: dict[str, dict[str, Any]] = {
         "lease": timedelta(seconds=30),
     },
     "open_attempts": {
+        "dispatch_lock": DISPATCH_LOCK,
         "intent_ids": IDS,
         "seqs": [0] * 100,
         "decision_seqs": [None] * 100,
@@ -134,25 +136,11 @@ def prepare(connection: psycopg.Connection, setting: Setting) -> None:
 
 def scanning(connection: psycopg.Connection) -> list[str]:
     """Return the statements that would scan the delivery table from end to end."""
-    found: list[str] = []
-    for name, parameters in PLANNED.items():
-        query = b"EXPLAIN (FORMAT JSON) " + statement(name)
-        planned = connection.execute(query, parameters).fetchone()
-        assert planned is not None
-        if any(_scans(node) for node in nodes(planned[0][0]["Plan"])):
-            found.append(name)
-    return found
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield *plan* and every plan inside it."""
-    yield plan
-    for inner in plan.get("Plans", ()):
-        yield from nodes(inner)
-
-
-def _scans(node: dict[str, Any]) -> bool:
-    return (node["Node Type"], node.get("Relation Name")) == ("Seq Scan", "delivery")
+    return [
+        name
+        for name, parameters in PLANNED.items()
+        if scans(nodes_of(connection, statement(name), parameters), "delivery")
+    ]
 
 
 async def rate(stage: Stage, setting: Setting, *, measured: int, number: int) -> float:

@@ -23,7 +23,6 @@ from sendledger.store.database import DatabaseAway
 from sendledger.store.deliveries import Claimed
 from sendledger.store.scopes import NewPause, begin_pause
 from sendledger.store.side_effects import NewSuppression
-from sendledger.store.statements import statement
 
 
 @pytest.fixture
@@ -169,7 +168,7 @@ async def test_an_attempt_without_its_decision_is_refused_by_the_database(rig: R
 async def test_a_pause_waits_for_the_openings_under_way(rig: Rig) -> None:
     row, token = await claimed(rig)
     async with rig.database.transaction() as connection:
-        await connection.execute(statement("hold_dispatch_open"), {"dispatch_lock": DISPATCH_LOCK})
+        await connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", [DISPATCH_LOCK])
         pause = asyncio.create_task(pausing.pause(rig.database, "all", actor="clerk"))
         await rig.until_somebody_waits()
         assert not pause.done()

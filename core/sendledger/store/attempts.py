@@ -8,17 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncClientCursor
-
 from sendledger.store.columns import array
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
 DISPATCH_LOCK = 0x5E4D1ED7
 
-_HOLD_OPEN = statement("hold_dispatch_open")
 _OPEN = statement("open_attempts")
-_HOLD_THEN_OPEN = _HOLD_OPEN.rstrip() + b";\n" + _OPEN
 _FIND_OPENED = statement("find_opened")
 
 
@@ -60,11 +56,7 @@ async def open_attempts(
     Returns the intent ids that may go to a sender. What is not returned must not be submitted: its
     claim, lease, deadline, a pause or a suppression said no as of the instant of opening.
     """
-    # Lock and opening in one message, which only the simple protocol has: one round trip, and the server
-    # never holds the lock while it waits for us. Each of the two has a snapshot of its own.
-    cursor = AsyncClientCursor(connection)
-    await cursor.execute(_HOLD_THEN_OPEN, _parameters(openings, terms))
-    cursor.nextset()
+    cursor = await connection.execute(_OPEN, _parameters(openings, terms))
     return {row[0] for row in await cursor.fetchall()}
 
 

@@ -6,6 +6,7 @@ imported intent; a change to any ledger row; a terminal status that moves; two i
 
 from alembic import op
 
+from sendledger_migrations.dispatching import DISPATCHING
 from sendledger_migrations.parents import PARENTS
 
 revision = "0001"
@@ -338,7 +339,7 @@ def upgrade() -> None:
             f" ON sendledger.{table} FOR EACH STATEMENT"
             f" EXECUTE FUNCTION sendledger.refuse_change('ledger rows')"
         )
-    for part in (DELIVERY, PARENTS, INBOX, SCOPES):
+    for part in (DELIVERY, PARENTS, INBOX, SCOPES, DISPATCHING):
         op.execute(part)
     op.execute(
         "CREATE TRIGGER terminal_is_final BEFORE UPDATE OF status ON sendledger.delivery"
