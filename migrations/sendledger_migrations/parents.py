@@ -32,12 +32,32 @@ BEGIN
 END
 $body$;
 
+-- A key over intent and provenance would be an index more on each intent planned.
+CREATE FUNCTION sendledger.require_native_intent() RETURNS trigger LANGUAGE plpgsql
+SET enable_seqscan = off AS $body$
+BEGIN
+    IF EXISTS (
+        SELECT FROM added AS a
+        WHERE (
+            SELECT i.provenance = 'native' FROM sendledger.intent AS i
+            WHERE i.intent_id = a.intent_id
+        ) IS NOT TRUE
+    ) THEN
+        RAISE EXCEPTION 'sendledger.%: % refused, it has no intent of our own', TG_TABLE_NAME, TG_OP
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = TG_NAME;
+    END IF;
+    RETURN NULL;
+END
+$body$;
+
 CREATE TRIGGER intent_batch_exists AFTER INSERT ON sendledger.intent
 REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sendledger.require_batch();
 CREATE TRIGGER recipient_secret_intent_exists AFTER INSERT ON sendledger.recipient_secret
 REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sendledger.require_intent();
 CREATE TRIGGER delivery_intent_exists AFTER INSERT ON sendledger.delivery
 REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sendledger.require_intent();
+CREATE TRIGGER attempt_intent_is_native AFTER INSERT ON sendledger.attempt
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sendledger.require_native_intent();
 
 CREATE TRIGGER intent_is_final BEFORE UPDATE OF intent_id ON sendledger.recipient_secret
 FOR EACH STATEMENT EXECUTE FUNCTION sendledger.refuse_change('intents of rows');

@@ -49,15 +49,10 @@ def planned(shared_database: str) -> Iterator[Ledger]:
 # --- attempts --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("intent_id", [2, 3], ids=["shadow", "imported"])
+@pytest.mark.parametrize("intent_id", [2, 3, 99], ids=["shadow", "imported", "missing"])
 def test_what_is_not_ours_cannot_be_attempted(ledger: Ledger, intent_id: int) -> None:
     refusal = refused(ledger, "attempt", ATTEMPT, intent_id=intent_id)
-    assert refusal == ("ForeignKey", "attempt_intent_id_provenance_fkey")
-
-
-def test_the_provenance_of_an_attempt_cannot_be_claimed(ledger: Ledger) -> None:
-    with pytest.raises(errors.GeneratedAlways):
-        insert(ledger, "attempt", ATTEMPT, intent_id=2, provenance="shadow")
+    assert refusal == ("ForeignKey", "attempt_intent_is_native")
 
 
 def test_a_second_attempt_needs_a_decision(ledger: Ledger) -> None:

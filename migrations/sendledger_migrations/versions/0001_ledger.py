@@ -71,7 +71,6 @@ CREATE TABLE sendledger.intent (
     content_digest bytea NOT NULL CHECK (octet_length(content_digest) = 16),
     domain_key bytea CHECK (octet_length(domain_key) = 8),
     attachments json,
-    UNIQUE (intent_id, provenance),
     CHECK (not_after > eligible_at)
 );
 
@@ -154,13 +153,11 @@ CREATE TABLE sendledger.attempt (
     units smallint CHECK (units >= 0),
     previous smallint GENERATED ALWAYS AS (CASE WHEN number > 1 THEN number - 1 END) STORED,
     authorised smallint GENERATED ALWAYS AS (CASE WHEN number > 1 THEN number END) STORED,
-    provenance text NOT NULL GENERATED ALWAYS AS ('native') STORED,
     policy_revision text NOT NULL,
     seal bytea NOT NULL CHECK (octet_length(seal) = 8),
     PRIMARY KEY (intent_id, number),
     CHECK ((number = 1) = (decision_seq IS NULL)),
     CHECK (evidence_due_at <= window_ends_at),
-    FOREIGN KEY (intent_id, provenance) REFERENCES sendledger.intent (intent_id, provenance),
     FOREIGN KEY (intent_id, previous) REFERENCES sendledger.attempt (intent_id, number),
     FOREIGN KEY (intent_id, decision_seq, authorised)
         REFERENCES sendledger.observation (intent_id, seq, authorises)
