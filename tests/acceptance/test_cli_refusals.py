@@ -68,6 +68,16 @@ def test_a_database_that_is_not_there_is_told_in_a_sentence_without_its_dsn(
         assert_refused(site.called(*command), sentence)
 
 
+def test_a_text_that_the_locale_cannot_read_is_told_in_a_sentence(site: Site) -> None:
+    site.write()
+    ran = site.called("pause", "purpose:fr\udcfch")
+    assert ran.code == 2
+    assert ran.err.startswith(
+        "sendledger: a text on the command line cannot be read in this locale"
+    )
+    assert len(ran.err.splitlines()) == 1
+
+
 def test_a_copy_of_a_ledger_under_other_keys_sends_nothing(site: Site) -> None:
     site.plan({"s1": "pat@home.test"})
     write_keys(site.folder / "state/keys.json", OTHER_INSTALLATION)

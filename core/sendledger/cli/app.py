@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from sendledger import __version__
 from sendledger.cli import (
     check,
     database,
@@ -22,6 +24,7 @@ from sendledger.cli import (
     work,
 )
 from sendledger.cli.errors import UsageFault
+from sendledger.cli.streams import discard_output, flush_output, is_of_output, keep_streams
 from sendledger.content import TemplateError
 from sendledger.keys import KeyRingError
 from sendledger.plugin.faults import PluginFault
@@ -30,13 +33,14 @@ from sendledger.settings.problems import SettingsError
 from sendledger.store.database import DatabaseAway, DatabaseRefused
 from sendledger.store.schema import SchemaError
 
+UNHEARD = 1
 FAULT = 2
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Send, and be able to say what was sent to whom, on whose authority, and what is known.",
+    rich_markup_mode="markdown",
 )
 app.add_typer(database.app, name="db")
 app.add_typer(tasks.app, name="tasks")
@@ -45,8 +49,59 @@ for command in (check, plan, work, serve, status, stuck, explain, rebuild, pause
     command.register(app)
 
 
+def _tell_version(asked: bool) -> None:  # noqa: FBT001 - how a flag calls back
+    if asked:
+        typer.echo(f"sendledger {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sendledger(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Send, and be able to say what was sent to whom, on whose authority, and what is known."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; a fault that the user can mend is printed as sentences, exit code 2."""
+    """Run the command; a fault that the user can mend is printed as sentences, exit code 2.
+
+    Whoever closes the pipe before the end has read enough: exit code 1, and no word about it.
+    """
+    keep_streams()
+    try:
+        _run(arguments)
+    except BrokenPipeError:
+        discard_output()
+        sys.exit(UNHEARD)
+    except UnicodeEncodeError:
+        _tell([_not_encoded()])
+    except OSError as error:
+        if not is_of_output(error):
+            raise
+        discard_output()
+        reason = (error.strerror or "unknown error").lower()
+        _tell([f"the output cannot be written ({reason}); choose another place for it"])
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    try:
+        _command(arguments)
+    finally:
+        flush_output()
+
+
+def _not_encoded() -> str:
+    return (
+        f"a text on the command line cannot be read in this locale ({sys.getfilesystemencoding()});"
+        " set LC_ALL to one with UTF-8, such as C.UTF-8"
+    )
+
+
+def _command(arguments: Sequence[str] | None) -> None:
     try:
         app(args=None if arguments is None else list(arguments))
     except UsageFault as fault:
