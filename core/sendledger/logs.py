@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, timedelta
 from ipaddress import ip_address
 from typing import Any, TextIO, cast
@@ -277,10 +278,11 @@ class _Lines:
         self.render: Any = _as_text
 
     def write(self, line: str) -> None:
-        """Write *line* at once."""
+        """Write *line* at once; on a full disk or into a closed pipe it is lost, and stops nobody."""
         stream = self.stream or sys.stderr
-        stream.write(f"{line}\n")
-        stream.flush()
+        with suppress(OSError):
+            stream.write(f"{line}\n")
+            stream.flush()
 
     debug = info = warning = error = critical = write
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import errno
 import io
 import json
 import logging
@@ -45,6 +46,21 @@ def last(out: io.StringIO) -> dict[str, Any]:
     found = json.loads(out.getvalue().splitlines()[-1])
     assert isinstance(found, dict)
     return found
+
+
+class FullDisk(io.StringIO):
+    """Refuses every line, as a file on a full disk does."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_line_that_cannot_be_written_stops_nobody(out: io.StringIO) -> None:
+    configure_logs(json=True, level="debug", stream=FullDisk())
+    get_logger("x").error("lost")
+    configure_logs(json=True, level="debug", stream=out)
+    get_logger("x").error("kept")
+    assert last(out)["event"] == "kept"
 
 
 def test_known_keys_pass_and_unknown_ones_do_not(out: io.StringIO) -> None:

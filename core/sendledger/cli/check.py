@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import Plan, nowhere_to_report, read_plan
+from sendledger.cli.console import page
 from sendledger.cli.options import Config, Json, config_path
 from sendledger.settings.describe import Described, describe
 
@@ -26,7 +27,7 @@ def check(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002
     if as_json:
         print(json.dumps(_document(plan), indent=2))  # noqa: T201
         return
-    console = Console(highlight=False)
+    console = page()
     console.print(
         f"[bold]{escape(str(path))}[/bold]: understood; policy revision [bold]{plan.revision}[/bold]"
     )

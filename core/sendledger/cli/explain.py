@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sendledger.bootstrap import open_desk
+from sendledger.cli.console import page
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.timeline import Story, document, show
@@ -49,7 +49,7 @@ def explain(
     if as_json:
         print(json.dumps(document(story), indent=2))  # noqa: T201
     else:
-        show(Console(highlight=False), story)
+        show(page(), story)
 
 
 async def _read(config: Path, prefix: str, *, who: bool) -> Story:

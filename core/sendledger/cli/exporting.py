@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sendledger.bootstrap import Desk
 from sendledger.cli.errors import UsageFault
+from sendledger.cli.running import Teller
 from sendledger.metrics.exporter import Exporter
 from sendledger.metrics.meters import Meters
 from sendledger.metrics.serving import AddressRefused, serving
@@ -38,7 +38,7 @@ def address_of(text: str | None) -> Address | None:
 
 @asynccontextmanager
 async def exporting(
-    desk: Desk, meters: Meters, address: Address | None, console: Console
+    desk: Desk, meters: Meters, address: Address | None, teller: Teller
 ) -> AsyncIterator[None]:
     """Serve metrics at *address*, if there is one, until the block ends. Raises :class:`UsageFault`."""
     if address is None:
@@ -48,7 +48,7 @@ async def exporting(
     meters.registry.register(exporter)
     try:
         with serving(meters.registry, address) as taken:
-            console.print(f"metrics at http://{taken}/metrics")
+            teller.tell(f"metrics at http://{taken}/metrics")
             reading = asyncio.create_task(exporter.run())
             try:
                 yield

@@ -6,12 +6,15 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from sendledger.cli.console import Side
 from sendledger.cli.errors import UsageFault
-from sendledger.logs import configure_logs
+from sendledger.logs import configure_logs, get_logger
 from sendledger.store.database import DatabaseAway
 from sendledger.work.stopping import Stop
 
@@ -22,12 +25,44 @@ LogJson = Annotated[bool, typer.Option("--log-json", help="Write the log as JSON
 LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
 
-def set_up_logs(*, as_json: bool, level: str) -> None:
-    """Log as asked for. Raises :class:`UsageFault`."""
+class Teller:
+    """Tells on standard error what the process is about: in words, or as events of a JSON log.
+
+    ``screen`` is the terminal that a live view may be drawn on, if there is one.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._console = None if as_json else Side()
+        self._log = get_logger(__name__)
+
+    @property
+    def screen(self) -> Side | None:
+        """The terminal, unless there is none or lines of JSON go there."""
+        return self._console if self._console is not None and self._console.is_terminal else None
+
+    def tell(self, sentence: str) -> None:
+        """Say that all is well so far."""
+        self._say("", sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Say what will not do what is meant."""
+        self._say("[yellow]warning[/yellow] ", sentence)
+
+    def _say(self, mark: str, sentence: str) -> None:
+        if self._console is None:
+            (self._log.warning if mark else self._log.info)(sentence)
+            return
+        with suppress(OSError):  # as with the log: nobody stops working because nobody can be told
+            self._console.print(f"{mark}{escape(sentence)}", soft_wrap=True)
+
+
+def set_up_logs(*, as_json: bool, level: str) -> Teller:
+    """Log as asked for, and return who tells the rest. Raises :class:`UsageFault`."""
     try:
-        configure_logs(json=as_json, level=level)
+        configure_logs(json=as_json, level=level.lower())
     except ValueError as error:
         raise UsageFault(str(error)) from error
+    return Teller(as_json=as_json)
 
 
 def collect_rarely() -> None:

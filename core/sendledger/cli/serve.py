@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sendledger.bootstrap import Desk, nowhere_to_report, open_desk, reception, workshop
 from sendledger.cli.errors import UsageFault
@@ -18,6 +17,7 @@ from sendledger.cli.options import Config, config_path, run
 from sendledger.cli.running import (
     LogJson,
     LogLevel,
+    Teller,
     collect_rarely,
     obey_signals,
     set_up_logs,
@@ -54,21 +54,20 @@ def serve(
     A proxy that speaks TLS stands before it. ``sendledger work`` stays the way to more workers.
     """
     address = address_of(metrics)
-    set_up_logs(as_json=log_json, level=log_level)
-    run(_serve(config_path(config), metrics=address, with_work=not no_work))
+    teller = set_up_logs(as_json=log_json, level=log_level)
+    run(_serve(config_path(config), teller, metrics=address, with_work=not no_work))
 
 
-async def _serve(config: Path, *, metrics: Address | None, with_work: bool) -> None:
+async def _serve(config: Path, teller: Teller, *, metrics: Address | None, with_work: bool) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         _refuse_without_url(desk)
         collect_rarely()
-        console = Console(stderr=True, highlight=False)
         loops = (Worker if with_work else Clerk)(workshop(desk))
         obey_signals(loops.interrupt)
         async with (
-            exporting(desk, loops.meters, metrics, console),
-            _taking_in(desk, loops, console),
-            _watched(loops, console),
+            exporting(desk, loops.meters, metrics, teller),
+            _taking_in(desk, loops, teller),
+            _watched(loops, teller),
         ):
             await loops.run()
         told_if_abandoned(loops.stop)
@@ -83,7 +82,7 @@ def _refuse_without_url(desk: Desk) -> None:
 
 
 @asynccontextmanager
-async def _taking_in(desk: Desk, loops: Worker | Clerk, console: Console) -> AsyncIterator[None]:
+async def _taking_in(desk: Desk, loops: Worker | Clerk, teller: Teller) -> AsyncIterator[None]:
     """Take receipts in until the block ends; what has begun by then is committed and answered."""
     inbox = Inbox(desk.database, counted=loops.meters.group("received"))
     committing = asyncio.create_task(inbox.run())
@@ -91,7 +90,7 @@ async def _taking_in(desk: Desk, loops: Worker | Clerk, console: Console) -> Asy
     http = desk.settings.http
     try:
         async with serving_http(app, http.address, grace=desk.settings.worker.stop_grace) as taken:
-            console.print(f"receipts at http://{taken}, called as {http.public_url or 'nothing'}")
+            teller.tell(f"receipts at http://{taken}, called as {http.public_url or 'nothing'}")
             yield
     except AddressRefused as refused:
         raise UsageFault(str(refused)) from refused
@@ -102,11 +101,11 @@ async def _taking_in(desk: Desk, loops: Worker | Clerk, console: Console) -> Asy
 
 
 @asynccontextmanager
-async def _watched(loops: Worker | Clerk, console: Console) -> AsyncIterator[None]:
+async def _watched(loops: Worker | Clerk, teller: Teller) -> AsyncIterator[None]:
     if isinstance(loops, Clerk):
         yield
         return
-    watching = asyncio.create_task(watch(console, loops.progress))
+    watching = asyncio.create_task(watch(teller, loops.progress))
     try:
         yield
     finally:

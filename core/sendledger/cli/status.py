@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
+from sendledger.cli.console import page
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, instant, iso
@@ -61,7 +62,7 @@ def status(batch: Batch = None, config: Config = None, as_json: Json = False) ->
     if as_json:
         print(json.dumps(document(seen), indent=2))  # noqa: T201
     else:
-        show(Console(highlight=False), seen)
+        show(page(), seen)
 
 
 async def _look(config: Path, batch: str | None) -> Overview:

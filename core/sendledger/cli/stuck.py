@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
+from sendledger.cli.console import page
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, iso
 from sendledger.ledger.durations import format_duration
@@ -69,7 +70,7 @@ def stuck(config: Config = None, as_json: Json = False) -> None:  # noqa: FBT002
     if as_json:
         print(json.dumps(document(seen), indent=2))  # noqa: T201
     else:
-        show(Console(highlight=False), seen)
+        show(page(), seen)
 
 
 async def _look(config: Path) -> Looked:

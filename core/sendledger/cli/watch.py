@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from sendledger.cli.running import Teller
 from sendledger.work.progress import Progress
 
 LIVE_S = 0.25
@@ -15,17 +15,17 @@ LINE_S = 10.0
 RULES_SHOWN = 6
 
 
-async def watch(console: Console, progress: Progress) -> None:
+async def watch(teller: Teller, progress: Progress) -> None:
     """Show *progress* until cancelled; on a terminal as one live table, else a line now and then."""
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=8, get_renderable=lambda: view(progress)):
+    if (screen := teller.screen) is not None:
+        with Live(console=screen, refresh_per_second=8, get_renderable=lambda: view(progress)):
             await asyncio.Event().wait()
     told = ""
     while True:
         await asyncio.sleep(LINE_S)
         now = line(progress)
         if now != told:
-            console.print(now)
+            teller.tell(now)
         told = now
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from sendledger.bootstrap import Desk, open_desk, workshop
 from sendledger.cli.check import lost_receipts
@@ -23,6 +21,7 @@ from sendledger.cli.options import Config, config_path, run
 from sendledger.cli.running import (
     LogJson,
     LogLevel,
+    Teller,
     collect_rarely,
     obey_signals,
     set_up_logs,
@@ -43,7 +42,13 @@ DrainFlag = Annotated[
     typer.Option("--drain", help="End when nothing is due or in flight, and say what is awaited."),
 ]
 Within = Annotated[
-    str, typer.Option("--within", help="With --drain: also wait for what falls due within this.")
+    str | None,
+    typer.Option(
+        "--within",
+        metavar="DURATION",
+        help="With --drain: also wait for what falls due within this, such as 1h.",
+        show_default=False,
+    ),
 ]
 
 
@@ -56,7 +61,7 @@ def work(  # noqa: PLR0913 - one parameter an option
     *,
     config: Config = None,
     drain: DrainFlag = False,
-    within: Within = "0s",
+    within: Within = None,
     metrics: Metrics = None,
     log_json: LogJson = False,
     log_level: LogLevel = "info",
@@ -65,29 +70,32 @@ def work(  # noqa: PLR0913 - one parameter an option
 
     A second SIGTERM (or Ctrl-C) waits for nothing more: what is in flight is recorded as unknown.
     """
-    limit, address = _duration(within), address_of(metrics)
-    set_up_logs(as_json=log_json, level=log_level)
-    run(_work(config_path(config), Drain(within=limit) if drain else None, address))
+    until, address = _drain(asked=drain, within=within), address_of(metrics)
+    teller = set_up_logs(as_json=log_json, level=log_level)
+    run(_work(config_path(config), teller, until, address))
 
 
-def _duration(text: str) -> timedelta:
+def _drain(*, asked: bool, within: str | None) -> Drain | None:
+    if within is None:
+        return Drain(within=timedelta(0)) if asked else None
+    if not asked:
+        raise UsageFault("--within says how long --drain waits; give both, or neither")
     try:
-        return parse_duration(text)
+        return Drain(within=parse_duration(within))
     except ValueError as error:
         raise UsageFault(f"--within: {error}") from error
 
 
-async def _work(config: Path, drain: Drain | None, address: Address | None) -> None:
+async def _work(config: Path, teller: Teller, drain: Drain | None, address: Address | None) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
         worker = Worker(workshop(desk))
         collect_rarely()
         obey_signals(worker.interrupt)
-        console = Console(stderr=True, highlight=False)
         for warning in lost_receipts(desk.plan):
-            console.print(f"[yellow]warning[/yellow] {escape(warning)}")
-        watching = asyncio.create_task(watch(console, worker.progress))
+            teller.warn(warning)
+        watching = asyncio.create_task(watch(teller, worker.progress))
         try:
-            async with exporting(desk, worker.meters, address, console):
+            async with exporting(desk, worker.meters, address, teller):
                 await worker.run(drain=drain)
         finally:
             watching.cancel()
