@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from plan_kit import write_keys
+from sendledger.journal import met
 from sendledger.journal.batch import Authorization, Batch, Entry, Reject, Row
 from sendledger.journal.conflicts import PlanConflict
 from sendledger.journal.intake import Intake
@@ -99,6 +100,18 @@ async def test_a_repeat_beyond_the_chunk_is_told_from_what_was_known_before(
     async with ledger.transaction() as connection:
         result = await run(connection, intake, [*many, row(1), row(2), row(2)])
     assert result == PlanResult(added=len(many), known=1, repeated=2, rejected=0)
+
+
+async def test_who_only_seems_to_be_a_repeat_is_planned_too(
+    ledger: Database, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 256 marks for more rows than two chunks have, hardly a row is surely new."""
+    monkeypatch.setattr(met, "PLACE_BYTES", 1)
+    many = [row(number) for number in range(2 * CHUNK_ROWS + 10)]
+    async with ledger.transaction() as connection:
+        result = await run(connection, intake, [*many, row(1), row(CHUNK_ROWS), many[-1]])
+        assert result == PlanResult(added=len(many), known=0, repeated=3, rejected=0)
+        assert await count(connection) == len(many)
 
 
 async def test_a_differing_repeat_beyond_the_chunk_is_a_conflict(

@@ -17,6 +17,7 @@ from sendledger.store.copy_binary import (
     bigint_fields,
     bytes_fields,
     copy_rows,
+    copy_stream,
     instant_field,
     smallint_field,
     text_fields,
@@ -82,7 +83,7 @@ def test_rows_come_back_as_they_were(
         with connection.cursor().copy(
             "COPY copied (n, t, b, i, s, j) FROM STDIN (FORMAT binary, ENCODING 'UTF8')"
         ) as copy:
-            copy.write(content)
+            copy.write(b"".join(copy_stream([content])))
         found = connection.execute("SELECT n, t, b, i, s, j FROM copied ORDER BY place")
         assert found.fetchall() == [(*row, shared, -7, None) for row in rows]
 
@@ -96,6 +97,7 @@ def test_an_error_tells_the_line_and_quotes_nothing(connection: psycopg.Connecti
     """What is told goes into server logs, too: a line of the text form would stand there whole."""
     good = copy_rows(bigint_fields([1]), text_fields(["parent@home.test"]), count=1)
     another_width = b"\0\x09"
+    header, rows, _ = copy_stream([good])
     with connection.transaction(force_rollback=True):
         connection.execute(TABLE)
         with (
@@ -103,7 +105,7 @@ def test_an_error_tells_the_line_and_quotes_nothing(connection: psycopg.Connecti
             connection.transaction(),
             connection.cursor().copy("COPY copied (n, t) FROM STDIN (FORMAT binary)") as copy,
         ):
-            copy.write(good[:-2] + another_width)
+            copy.write(header + rows + another_width)
     told = f"{refused.value} {refused.value.diag.context}"
     assert "line 2" in told
     assert "home.test" not in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,8 +73,8 @@ class Conflicts:
         for field in fields:
             self._count[field] += 1
             lines = self._lines.setdefault(field, [])
-            if len(lines) < LINES_MAX:
-                lines.append(line)
+            insort(lines, line)  # rows that are looked up come later than their lines
+            del lines[LINES_MAX:]
 
     def raise_any(self) -> None:
         """Raise :class:`PlanConflict` unless there is none."""

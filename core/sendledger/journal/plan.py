@@ -7,7 +7,7 @@ the same key is a conflict.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
@@ -24,6 +24,7 @@ from sendledger.journal.conflicts import (
     repeat_conflicts,
 )
 from sendledger.journal.intake import Intake
+from sendledger.journal.met import Met
 from sendledger.store import planning
 from sendledger.store.listening import notify_work
 from sendledger.store.new_intents import NewIntent
@@ -42,8 +43,14 @@ Item = TypeVar("Item")
 Entries = Iterable[Entry] | AsyncIterable[Entry]
 Blocks = AsyncIterable[Sequence[Entry]]
 OnReject = Callable[[Reject], None]
-Chunk = dict[bytes, tuple[int, NewIntent]]
-"""Intents by key, each with its line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Intents to store: those that are surely new, and, each with its line, those to be looked up first."""
+
+    new: Sequence[NewIntent]
+    doubtful: Mapping[bytes, tuple[int, NewIntent]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +82,7 @@ async def plan(
             if run.full:
                 await run.keep(run.cut())
             await asyncio.sleep(0)
-        await run.keep(run.cut())
+        await run.keep(run.cut(last=True))
         return await run.end()
 
 
@@ -84,7 +91,7 @@ async def plan_blocks(
 ) -> PlanResult:
     """Plan as :func:`plan` does, while *blocks*, which must not use the connection, are read on.
 
-    Memory is bounded by two chunks of rows and a block.
+    Memory is bounded by two chunks of rows, a block, and what it takes to know repeats.
     """
     async with planning.whole(connection):
         run = await _begin(connection, intake, on_reject)
@@ -96,7 +103,7 @@ async def plan_blocks(
                     await storing.turn()
                     if run.full:
                         await storing.start(run.keep, run.cut())
-            await storing.start(run.keep, run.cut())
+            await storing.start(run.keep, run.cut(last=True))
         return await run.end()
 
 
@@ -146,7 +153,11 @@ def _planning_lock(batch: NewBatch) -> int:
 
 
 class _Run:
-    """One run of :func:`plan`: ``take`` fills the chunk, ``keep`` stores one that was cut off."""
+    """One run of :func:`plan`: ``take`` fills the chunk, ``keep`` stores one that was cut off.
+
+    In a batch that this run creates every intent is its own, so only what it may have met before is looked
+    up; in one that was there, all are.
+    """
 
     def __init__(
         self,
@@ -155,7 +166,9 @@ class _Run:
         on_reject: OnReject,
         start: PlanningStart,
     ) -> None:
-        self._chunk: Chunk = {}
+        self._new: list[NewIntent] = []
+        self._doubtful: dict[bytes, tuple[int, NewIntent]] = {}
+        self._met: Met | None = None
         self._connection = connection
         self._intake = intake
         self._on_reject = on_reject
@@ -170,48 +183,50 @@ class _Run:
         self._batch = await planning.find_batch(
             self._connection, given.report, given.channel, given.content_revision
         )
-        if self._batch is not None:
+        if self._batch is None:
+            self._met = Met()
+        else:
             await self._compare_header(self._batch)
 
     @property
     def full(self) -> bool:
         """Whether it is time to :meth:`cut`."""
-        return len(self._chunk) >= CHUNK_ROWS
+        return len(self._new) >= CHUNK_ROWS or len(self._doubtful) >= CHUNK_ROWS
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Put the intents of *entries* into the chunk, or reject them."""
-        read, chunk = self._intake.read, self._chunk
+        read, met, new = self._intake.read, self._met, self._new
         for entry in entries:
             found = read(entry) if isinstance(entry, Row) else entry
             if isinstance(found, Reject):
                 self._rejected += 1
                 self._on_reject(found)
-                continue
-            _, first = chunk.setdefault(found.intent_key, (entry.line, found))
-            if first is not found:
-                self._repeated += 1
-                self._conflicts.add(entry.line, repeat_conflicts(first, found))
+            elif met is not None and met.add(found.intent_key):
+                new.append(found)
+            else:
+                self._doubt(entry.line, found)
 
-    def cut(self) -> Chunk:
-        """Return the chunk, and begin another."""
-        chunk, self._chunk = self._chunk, {}
-        return chunk
+    def cut(self, *, last: bool = False) -> Chunk:
+        """Return the chunk, and begin another. What is doubtful stays for a full one, or for the *last*.
+
+        What it may repeat is stored by then: in an earlier chunk, or first of all in this one.
+        """
+        new, doubtful = self._new, self._doubtful
+        self._new = []
+        if not last and len(doubtful) < CHUNK_ROWS:
+            return Chunk(new=new, doubtful={})
+        self._doubtful = {}
+        return Chunk(new=new, doubtful=doubtful)
 
     async def keep(self, chunk: Chunk) -> None:
         """Store what is new in *chunk*, and compare the rest with what was there before."""
-        if not chunk:
+        if chunk.new:
+            await self._add(chunk.new, all_new=True)
+        if not (doubtful := chunk.doubtful):
             return
-        batch = self._intake.batch
-        new = await planning.add_intents(
-            self._connection,
-            self._batch or await self._keep_batch(),
-            [intent for _, intent in chunk.values()],
-            eligible_at=batch.not_before or self._start.planned_at,
-            not_after=batch.not_after,
-        )
-        self._added += len(new)
-        if len(new) < len(chunk):
-            await self._compare({key: chunk[key] for key in chunk if key not in new})
+        added = await self._add([intent for _, intent in doubtful.values()])
+        if len(added) < len(doubtful):
+            await self._compare({key: doubtful[key] for key in doubtful if key not in added})
 
     async def end(self) -> PlanResult:
         """Return the counts. Raises :class:`PlanConflict` when a row differed from what was planned."""
@@ -224,6 +239,25 @@ class _Run:
             repeated=self._repeated,
             rejected=self._rejected,
         )
+
+    def _doubt(self, line: int, intent: NewIntent) -> None:
+        _, first = self._doubtful.setdefault(intent.intent_key, (line, intent))
+        if first is not intent:
+            self._repeated += 1
+            self._conflicts.add(line, repeat_conflicts(first, intent))
+
+    async def _add(self, intents: Sequence[NewIntent], *, all_new: bool = False) -> set[bytes]:
+        batch = self._intake.batch
+        added = await planning.add_intents(
+            self._connection,
+            self._batch or await self._keep_batch(),
+            intents,
+            eligible_at=batch.not_before or self._start.planned_at,
+            not_after=batch.not_after,
+            all_new=all_new,
+        )
+        self._added += len(added)
+        return added
 
     async def _keep_batch(self) -> BatchRow:
         batch = self._intake.batch
@@ -253,9 +287,9 @@ class _Run:
             *mapping_conflicts("content.settings.", content.settings, batch.settings),
         ]
 
-    async def _compare(self, chunk: Chunk) -> None:
-        stored = await planning.load_planned(self._connection, list(chunk), start=self._start)
-        for key, (line, intent) in chunk.items():
+    async def _compare(self, given: Mapping[bytes, tuple[int, NewIntent]]) -> None:
+        stored = await planning.load_planned(self._connection, list(given), start=self._start)
+        for key, (line, intent) in given.items():
             found = stored[key]
             self._repeated += found.fresh
             self._known += not found.fresh

@@ -6,7 +6,7 @@ quotes the line it is in to whoever reads the server's log; one in this form nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 
@@ -19,12 +19,19 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+def copy_stream(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield *blocks* of rows as COPY reads them: between a header and a trailer."""
+    yield _HEADER
+    yield from blocks
+    yield _TRAILER
+
+
 def copy_rows(*columns: Iterable[bytes], count: int, constants: Sequence[bytes] = ()) -> bytes:
     """Return *count* rows: a field of each of *columns*, and then the *constants*, the same in all."""
     width = (len(columns) + len(constants)).to_bytes(2, "big")
     shared = b"".join(constants)
     fields = zip(repeat(width, count), *columns, repeat(shared, count), strict=True)
-    return b"".join((_HEADER, *chain.from_iterable(fields), _TRAILER))
+    return b"".join(chain.from_iterable(fields))
 
 
 def bigint_fields(numbers: Iterable[int]) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from sendledger.store.copy_binary import (
 
 DIGEST_BYTES = 16
 DOMAIN_KEY_BYTES = 8
+BLOCK_ROWS = 500
 
 
 class NewIntent(NamedTuple):
@@ -46,61 +47,67 @@ class NewIntent(NamedTuple):
 
 
 class IntentsCopy:
-    """New intents of one batch on their way into their tables.
+    """New intents of one batch on their way into their tables, some rows at a time.
 
     The order of fields is that of the statements.
     """
 
     def __init__(
         self,
-        intent_ids: Iterable[int],
+        intent_ids: Sequence[int],
         rows: Sequence[NewIntent],
         *,
         batch_id: int,
         eligible_at: datetime,
     ) -> None:
         """Take *rows*, and as many *intent_ids*."""
-        self._ids = bigint_fields(intent_ids)
-        self._rows = rows
+        self._blocks = [
+            (
+                bigint_fields(intent_ids[first : first + BLOCK_ROWS]),
+                rows[first : first + BLOCK_ROWS],
+            )
+            for first in range(0, len(rows), BLOCK_ROWS)
+        ]
         self._batch_id = bigint_field(batch_id)
         self._eligible_at = instant_field(eligible_at)
 
-    def intents(self, *, not_after: datetime | None) -> bytes:
-        """Return the rows of ``copy_intents``."""
-        rows = self._rows
-        return copy_rows(
-            self._ids,
-            bytes_fields([row.intent_key for row in rows], item_bytes=DIGEST_BYTES),
-            bytes_fields([row.recipient_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
-            bytes_fields([row.destination_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
-            bytes_fields([row.content_digest for row in rows], item_bytes=DIGEST_BYTES),
-            bytes_fields([row.domain_key for row in rows], item_bytes=DOMAIN_KEY_BYTES),
-            _attached([row.attachments for row in rows]),
-            count=len(rows),
-            constants=(self._batch_id, self._eligible_at, instant_field(not_after)),
-        )
+    def intents(self, *, not_after: datetime | None) -> Iterator[bytes]:
+        """Yield the rows of ``copy_intents``."""
+        constants = (self._batch_id, self._eligible_at, instant_field(not_after))
+        for ids, rows in self._blocks:
+            yield copy_rows(
+                ids,
+                bytes_fields([row.intent_key for row in rows], item_bytes=DIGEST_BYTES),
+                bytes_fields([row.recipient_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
+                bytes_fields(
+                    [row.destination_fingerprint for row in rows], item_bytes=DIGEST_BYTES
+                ),
+                bytes_fields([row.content_digest for row in rows], item_bytes=DIGEST_BYTES),
+                bytes_fields([row.domain_key for row in rows], item_bytes=DOMAIN_KEY_BYTES),
+                _attached([row.attachments for row in rows]),
+                count=len(rows),
+                constants=constants,
+            )
 
-    def secrets(self) -> bytes:
-        """Return the rows of ``copy_secrets``."""
-        rows = self._rows
-        return copy_rows(
-            self._ids,
-            text_fields([row.recipient_id for row in rows]),
-            text_fields([row.destination for row in rows]),
-            text_fields([row.variables for row in rows]),
-            _attached([row.attachment_places for row in rows]),
-            count=len(rows),
-        )
+    def secrets(self) -> Iterator[bytes]:
+        """Yield the rows of ``copy_secrets``."""
+        for ids, rows in self._blocks:
+            yield copy_rows(
+                ids,
+                text_fields([row.recipient_id for row in rows]),
+                text_fields([row.destination for row in rows]),
+                text_fields([row.variables for row in rows]),
+                _attached([row.attachment_places for row in rows]),
+                count=len(rows),
+            )
 
-    def deliveries(self, *, lane: int, channel: str) -> bytes:
-        """Return the rows of ``copy_deliveries``."""
+    def deliveries(self, *, lane: int, channel: str) -> Iterator[bytes]:
+        """Yield the rows of ``copy_deliveries``."""
         instants = (self._eligible_at, self._eligible_at)
         words = text_fields([channel, "planned", "dispatch"])
-        return copy_rows(
-            self._ids,
-            count=len(self._rows),
-            constants=(self._batch_id, *instants, smallint_field(lane), *words),
-        )
+        constants = (self._batch_id, *instants, smallint_field(lane), *words)
+        for ids, rows in self._blocks:
+            yield copy_rows(ids, count=len(rows), constants=constants)
 
 
 def _attached(texts: Sequence[str]) -> Iterable[bytes]:

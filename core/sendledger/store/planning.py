@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +15,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import AsyncRowFactory, class_row, scalar_row, tuple_row
 
 from sendledger.store.array_text import bytes_array
+from sendledger.store.copy_binary import copy_stream
 from sendledger.store.new_intents import DIGEST_BYTES, IntentsCopy, NewIntent
 from sendledger.store.statements import statement
 
@@ -26,6 +27,7 @@ _FIND_CONTENT = statement("find_content")
 _LOAD_CONTENT = statement("load_content")
 _ADD_BATCH = statement("add_batch")
 _FIND_BATCH = statement("find_batch")
+_FIND_PLANNED = statement("find_planned")
 _NUMBER_INTENTS = statement("number_intents")
 _COPY_INTENTS = statement("copy_intents")
 _COPY_SECRETS = statement("copy_secrets")
@@ -198,33 +200,48 @@ async def find_batch(
     return await _fetch_one(connection, class_row(BatchRow), _FIND_BATCH, parameters)
 
 
-async def add_intents(
+async def add_intents(  # noqa: PLR0913 - what a batch may have of its own
     connection: PlanningConnection,
     batch: BatchRow,
     rows: Sequence[NewIntent],
     *,
     eligible_at: datetime | None = None,
     not_after: datetime | None = None,
+    all_new: bool = False,
 ) -> set[bytes]:
     """Add intents with their deliveries, none whose key is there; returns the keys that were new.
 
-    No key may be twice among *rows*. Whoever may not be alone with the batch calls :func:`hold_planning`
-    first; without it the later of two fails with ``UniqueViolation``.
+    No key may be twice among *rows*. Whoever knows that none is there says *all_new*, and none is looked
+    up. Whoever may not be alone with the batch calls :func:`hold_planning` first; without it the later
+    of two fails with ``UniqueViolation``.
     """
-    keys = bytes_array([row.intent_key for row in rows], item_bytes=DIGEST_BYTES)
-    found = await _fetch_all(connection, tuple_row, _NUMBER_INTENTS, {"intent_keys": keys})
-    if not found:
+    keys = {row.intent_key for row in rows}
+    known = set() if all_new else await find_planned(connection, list(keys))
+    new_rows = [row for row in rows if row.intent_key not in known] if known else rows
+    if not new_rows:
         return set()
     if eligible_at is None:
         eligible_at = (await read_start(connection)).planned_at
-    new_rows = [rows[place - 1] for place, _ in found]
-    intent_ids = [intent_id for _, intent_id in found]
+    intent_ids = await _number(connection, len(new_rows))
     new = IntentsCopy(intent_ids, new_rows, batch_id=batch.batch_id, eligible_at=eligible_at)
     await _copy(connection, _COPY_INTENTS, new.intents(not_after=not_after))
     await _copy(connection, _COPY_SECRETS, new.secrets())
     deliveries = new.deliveries(lane=batch.lane, channel=batch.channel)
     await _copy(connection, _COPY_DELIVERIES, deliveries)
-    return {row.intent_key for row in new_rows}
+    return keys - known
+
+
+async def find_planned(connection: PlanningConnection, intent_keys: Sequence[bytes]) -> set[bytes]:
+    """Return those of *intent_keys* that are in the ledger."""
+    keys = bytes_array(intent_keys, item_bytes=DIGEST_BYTES)
+    return set(await _fetch_all(connection, scalar_row, _FIND_PLANNED, {"intent_keys": keys}))
+
+
+async def _number(connection: PlanningConnection, count: int) -> list[int]:
+    """Return ids for *count* new intents, in ascending order."""
+    numbers = await _fetch_one(connection, scalar_row, _NUMBER_INTENTS, {"count": count})
+    assert isinstance(numbers, list)
+    return numbers
 
 
 async def load_planned(
@@ -268,9 +285,11 @@ async def _fetch_all(
         return await cursor.fetchall()
 
 
-async def _copy(connection: PlanningConnection, query: bytes, rows: bytes) -> None:
+async def _copy(connection: PlanningConnection, query: bytes, blocks: Iterable[bytes]) -> None:
+    """Hand rows over block by block: the server takes one in while the next is written."""
     async with _cursor(connection, tuple_row) as cursor, cursor.copy(query) as copy:
-        await copy.write(rows)
+        for octets in copy_stream(blocks):
+            await copy.write(octets)
 
 
 def _cursor(connection: PlanningConnection, kind: AsyncRowFactory[Row]) -> psycopg.AsyncCursor[Row]:
