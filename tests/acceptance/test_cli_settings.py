@@ -110,7 +110,10 @@ SETTINGS_FAULTS: list[tuple[Damage, str]] = [
             " {embedded: {port: N}}, or {dsn: {$env: NAME}}"
         ),
     ),
-    (no_policy_file, "missing.yaml: there is no such file; name an existing one"),
+    (
+        no_policy_file,
+        "sendledger.yaml: policy (line 5): there is no such file; name an existing one",
+    ),
     (
         wrong_policy,
         "policy.yaml: retry.delays.0 (line 4): expected a duration such as 30s, 8m, 1h30m or 2d",
@@ -160,7 +163,7 @@ def test_no_command_goes_on_with_settings_it_does_not_understand(site: Site, com
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "it is empty; see config/example.yaml for a start"),
+        ("", "it is empty; begin with a copy of an example"),
         ("- embedded\n", "line 1: expected keys with values, such as 'database: embedded'"),
         (
             "database: [\n",

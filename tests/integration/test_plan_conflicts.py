@@ -86,7 +86,7 @@ def test_a_recipient_given_twice_with_different_values_is_a_conflict(school: Sch
     school.write_rows([pupil(1), pupil(2), pupil(1, grade="A")])
     done = school.plan()
     assert done.code == 2
-    assert "differs in variables.grade (line 4): " in done.err
+    assert "or stands in an earlier row; it differs in variables.grade (line 4): " in done.err
     assert school.counts() == NOTHING
 
 

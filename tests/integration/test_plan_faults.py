@@ -76,8 +76,18 @@ GOOD_LINE = b"s1,Ann,p1@home.test,B\n"
         (write(HEADER_LINE + b"\n\r\n"), "there are no recipients below the header"),
         (write(HEADER_LINE.replace(b",", b";")), "the columns must be separated by commas"),
         (write(b"grade,grade\n"), "line 1: columns 1 and 2 have the same name"),
-        (write(HEADER_LINE + GOOD_LINE + b's2,"Bo,p2@home.test,B\n'), "line 3: not valid CSV"),
-        (write(HEADER_LINE + GOOD_LINE + b's2,"B"o,p2@home.test,B\n'), "line 3: not valid CSV"),
+        (
+            write(HEADER_LINE + GOOD_LINE + b's2,"Bo,p2@home.test,B\n'),
+            "line 3: not valid CSV: a quoted value never ends",
+        ),
+        (
+            write(HEADER_LINE + GOOD_LINE + b's2,"B"o,p2@home.test,B\n'),
+            "line 3: not valid CSV: something follows a quoted value",
+        ),
+        (
+            write(HEADER_LINE.replace(b"\n", b"\r") + GOOD_LINE.replace(b"\n", b"\r")),
+            "line 1: not valid CSV: a carriage return stands alone",
+        ),
         (write(HEADER_LINE + GOOD_LINE + b"s2,B\xf6,p2@home.test,B\n"), "line 3: not UTF-8"),
         (write(HEADER_LINE + GOOD_LINE + b"a" * 1_000_001), "line 3: longer than a megabyte"),
         (Path.mkdir, "cannot be read (is a directory)"),

@@ -111,7 +111,9 @@ def test_every_fault_is_told_at_once_and_no_value_with_any(tmp_path: Path) -> No
 
 def test_a_window_that_never_opens_is_refused(tmp_path: Path) -> None:
     times = "not_before: 2026-03-03T00:00:00Z\nnot_after: 2026-03-03T00:00:00Z\n"
-    with pytest.raises(SettingsError, match="not_after must be later than not_before"):
+    with pytest.raises(
+        SettingsError, match=r": not_after \(line \d+\): must be later than not_before"
+    ):
         load(tmp_path, more=times)
 
 

@@ -98,3 +98,31 @@ async def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) ->
     (row,) = await read(file)
     assert isinstance(row, Row)
     assert row.recipient_id == "\ufeffs"
+
+
+async def test_a_value_may_be_as_long_as_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    long = "x" * 999_000
+    file.write_text(f"{HEADER}s,m,{long}\n")
+    (row,) = await read(file)
+    assert isinstance(row, Row)
+    assert row.variables["v"] == long
+
+
+async def test_a_quote_that_is_never_closed_is_told_with_the_line_it_stands_on(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(HEADER + "s,m,v\n" + 's,m,"v\n' + "s,m,v\n" * 200_000)
+    with pytest.raises(UsageFault, match="line 3: not valid CSV: a value is longer than a meg"):
+        await read(file)
+
+
+@pytest.mark.parametrize(("header", "close"), [("ID,mail,v", "ID"), ("id,Mail,v", "Mail")])
+async def test_a_column_in_another_case_is_suggested(
+    tmp_path: Path, header: str, close: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(f"{header}\ns,m,v\n")
+    with pytest.raises(UsageFault, match=f'did you mean "{close}"'):
+        await read(file)

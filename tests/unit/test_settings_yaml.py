@@ -56,10 +56,10 @@ def test_lines_are_those_of_the_keys() -> None:
     [
         ("a:\n  b: 1\n  b: 2\n", "a.b (line 3): given twice, first on line 2; keep one of them"),
         ("a: 1\n'a': 2\n", "a (line 2): given twice, first on line 1; keep one of them"),
-        ("a:\nb: 1\n", "a (line 1): has no value; write one, or remove it to use the default"),
+        ("a:\nb: 1\n", "a (line 1): has no value; write one, or remove the key"),
         (
             "a:\n  - x\n  -\n",
-            "a.1 (line 3): has no value; write one, or remove it to use the default",
+            "a.1 (line 3): has no value; write one, or remove the key",
         ),
         (
             "a: &x 1\n",
@@ -79,7 +79,13 @@ def test_lines_are_those_of_the_keys() -> None:
         ("? [a]\n: 1\n", "line 1: a key must be plain text"),
         ("- a\n", "line 1: expected keys with values, such as 'database: embedded'"),
         ("hello", "line 1: expected keys with values, such as 'database: embedded'"),
-        ("# nothing\n", "it is empty; see config/example.yaml for a start"),
+        ("# nothing\n", "it is empty; begin with a copy of an example"),
+        ("a:\n\tb: 1\n", "line 2: a tab stands here; YAML is indented with spaces alone"),
+        ("a: b\nc:\td\te: f\n", "line 2: a tab stands here; YAML is indented with spaces alone"),
+        (
+            "a: b\nc: \0d\n",
+            "line 2: holds a control character, which YAML does not allow; take it out",
+        ),
         ("[" * 40, "line 1: nested more than 32 levels deep"),
     ],
 )

@@ -10,8 +10,27 @@ from itertools import chain
 
 from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
-from sendledger.cli.lines import Lines
+from sendledger.cli.lines import LINE_MAX_BYTES, Lines
 from sendledger.journal.batch import Entry, Reject, Row
+
+csv.field_size_limit(LINE_MAX_BYTES)  # the module's own, 131072 characters, is no promise of ours
+
+# Its words are about quotes and limits, never the text; each begins as here.
+_FAULTS = {
+    "field larger than field limit": (
+        "a value is longer than a megabyte; is the quote that begins it ever closed?"
+    ),
+    "unexpected end of data": (
+        "a quoted value never ends; close the quote, and double a quote inside of a value"
+    ),
+    "new-line character": (
+        "a carriage return stands alone; end lines with LF or CRLF, and quote a value that holds one"
+    ),
+}
+_FAULT = (
+    "something follows a quoted value; it ends right before a comma or the line's end, and a quote"
+    " inside it is doubled"
+)
 
 
 class CsvRecipients:
@@ -76,12 +95,18 @@ class CsvRecipients:
                 continue
             if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t|"):
                 remedy = "the columns must be separated by commas"
-            elif close := get_close_matches(column, self.header, n=1, cutoff=0.8):
-                remedy = f'did you mean "{close[0]}"?'
+            elif close := self._close(column):
+                remedy = f'did you mean "{close}"?'
             else:
                 remedy = "write it in the header, or name another column in the batch file"
             use = f", which {columns.uses[column]} needs" if column in columns.uses else ""
             raise self.lines.fault(1, f'found no column "{column}"{use}; {remedy}')
+
+    def _close(self, column: str) -> str | None:
+        """Return the name in the header that *column* is a slip for: in another case, or a letter off."""
+        names = {name.casefold(): name for name in self.header}
+        found = get_close_matches(column.casefold(), names, n=1, cutoff=0.8)
+        return names[found[0]] if found else None
 
     def _more(self) -> bool:
         """Whether a record begins in the lines that were taken already."""
@@ -101,12 +126,8 @@ class CsvRecipients:
             for record in self._records:
                 yield line, record
                 line = self._records.line_num + 1
-        except csv.Error as error:  # its words are about quotes and limits, never the text
-            sentence = (
-                f"not valid CSV ({error}); a quoted value ends right before a comma or the line's"
-                " end, and a quote inside it is doubled"
-            )
-            raise self.lines.fault(line, sentence) from None
+        except csv.Error as error:
+            raise self.lines.fault(line, f"not valid CSV: {_told(error)}") from None
 
     def _texts(self) -> Iterator[Iterable[str]]:
         """Yield texts that are each read line by line, at the pace of what reads them: in C."""
@@ -117,6 +138,11 @@ class CsvRecipients:
                 after = octets.count(b"\n", error.start)
                 line = self.lines.number - after + octets.endswith(b"\n")
                 raise self.lines.fault(line, "not UTF-8; save the file as CSV in UTF-8") from None
+
+
+def _told(error: csv.Error) -> str:
+    words = str(error)
+    return next((told for begin, told in _FAULTS.items() if words.startswith(begin)), _FAULT)
 
 
 def _ragged(line: int, found: int, expected: int) -> Reject:

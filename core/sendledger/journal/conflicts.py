@@ -54,9 +54,11 @@ class PlanConflict(Exception):  # noqa: N818 - a conflict is the word for it
 
     def __init__(self, conflicts: Iterable[Conflict]) -> None:
         self.conflicts = tuple(conflicts)
+        rows = any(conflict.lines for conflict in self.conflicts)
         super().__init__(
-            "under this report, channel and content_revision something else is planned already; it"
-            f" differs in {', '.join(map(str, self.conflicts))}: plan what was planned, or choose a new"
+            "under this report, channel and content_revision something else is planned already"
+            f"{', or stands in an earlier row' if rows else ''}; it differs in"
+            f" {', '.join(map(str, self.conflicts))}: plan what was planned, or choose a new"
             " content_revision"
         )
 

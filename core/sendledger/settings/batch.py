@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +16,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic.json_schema import WithJsonSchema
 
@@ -150,11 +151,13 @@ class BatchSettings(SettingsModel):
     content: ContentBlock
     attachments: tuple[AttachmentBlock, ...] = Field(default=(), max_length=ATTACHMENTS_MAX)
 
-    @model_validator(mode="after")
-    def _window_open(self) -> Self:
-        if self.not_before and self.not_after and self.not_after <= self.not_before:
-            raise ValueError("not_after must be later than not_before")
-        return self
+    @field_validator("not_after")
+    @classmethod
+    def _window_open(cls, not_after: Instant | None, info: ValidationInfo) -> Instant | None:
+        not_before = info.data.get("not_before")
+        if not_before and not_after and not_after <= not_before:
+            raise ValueError("must be later than not_before")
+        return not_after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

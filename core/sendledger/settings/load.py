@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from sendledger.ledger.classification import Rule
 from sendledger.settings.model import Settings
 from sendledger.settings.policy import PolicySettings
-from sendledger.settings.problems import SettingsError
+from sendledger.settings.problems import SettingsError, problem
 from sendledger.settings.resolve import Resolver
 from sendledger.settings.validate import RawBlock, explain
 from sendledger.settings.yaml_text import Block, at, read_yaml
@@ -27,6 +27,8 @@ def load(file: Path, env: Mapping[str, str]) -> tuple[Settings, PolicySettings]:
     Raises :class:`SettingsError`, as :func:`load_settings` and :func:`load_policy`.
     """
     settings = load_settings(file, env)
+    if settings.policy is not None and not settings.policy.exists():
+        raise _no_policy(file)
     policy = load_policy(settings.policy)
     worker = divide_times(settings.worker, policy.scale)
     return _copy(settings, {"worker": worker}), policy
@@ -92,6 +94,14 @@ def _load(model: type[_Model], file: Path, env: Mapping[str, str]) -> _Model:
     if resolver.problems:
         raise SettingsError(resolver.problems, file=str(file))
     return typed
+
+
+def _no_policy(file: Path) -> SettingsError:
+    where = ("policy",)
+    sentence = "there is no such file; name an existing one"
+    return SettingsError(
+        [problem(where, at(read_yaml(file), where).line, sentence)], file=str(file)
+    )
 
 
 def _keep_blocks_raw(root: RawBlock) -> None:

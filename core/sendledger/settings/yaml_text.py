@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from sendledger.settings.problems import KeyPath, SettingsError, problem
 
@@ -170,9 +171,9 @@ def _compose(text: str, file: str) -> yaml.Node:
     except _RefusedError as refused:
         raise SettingsError([problem((), refused.line, refused.sentence)], file=file) from None
     except yaml.YAMLError as error:
-        raise SettingsError([_not_yaml(error)], file=file) from None
+        raise SettingsError([_not_yaml(error, text)], file=file) from None
     if not nodes:
-        raise SettingsError(["it is empty; see config/example.yaml for a start"], file=file)
+        raise SettingsError(["it is empty; begin with a copy of an example"], file=file)
     if len(nodes) > 1:
         line = _line_of(nodes[1])
         sentence = "a second document begins; keep one document to a file"
@@ -184,10 +185,16 @@ def _line_of(place: yaml.Event | yaml.Node) -> int:
     return place.start_mark.line + 1 if place.start_mark else 0
 
 
-def _not_yaml(error: yaml.YAMLError) -> str:
+def _not_yaml(error: yaml.YAMLError, text: str) -> str:
     # PyYAML's own sentence may quote the text it stumbled over; its context never does.
-    mark = getattr(error, "problem_mark", None)
-    context = getattr(error, "context", None)
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return problem(
+            (), line, "holds a control character, which YAML does not allow; take it out"
+        )
+    mark, context = getattr(error, "problem_mark", None), getattr(error, "context", None)
+    if mark and text[mark.index : mark.index + 1] == "\t":
+        return problem((), mark.line + 1, "a tab stands here; YAML is indented with spaces alone")
     sentence = (
         f"not valid YAML{f' ({context})' if context else ''}; check indentation, colons and quotes"
     )
@@ -206,9 +213,7 @@ def _convert(node: yaml.Node, path: KeyPath, line: int, problems: list[str]) -> 
             return Items(items=tuple(items), line=line)
         case _:
             if not node.value and _is_plain(node):
-                problems.append(
-                    problem(path, line, "has no value; write one, or remove it to use the default")
-                )
+                problems.append(problem(path, line, "has no value; write one, or remove the key"))
             return Text(value=node.value, line=line, origin=_origin(node))
 
 
