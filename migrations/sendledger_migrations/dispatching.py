@@ -78,9 +78,15 @@ SELECT
             AND coalesce(x.expires_at, 'infinity') > coalesce(in_now, now())
     )
 FROM claimed AS c
-INNER JOIN sendledger.intent AS i ON i.intent_id = c.intent_id
-INNER JOIN sendledger.batch AS b ON b.batch_id = c.batch_id
-LEFT JOIN sendledger.recipient_secret AS s ON s.intent_id = c.intent_id
+CROSS JOIN LATERAL (
+    SELECT i.* FROM sendledger.intent AS i WHERE i.intent_id = c.intent_id OFFSET 0
+) AS i
+CROSS JOIN LATERAL (
+    SELECT b.* FROM sendledger.batch AS b WHERE b.batch_id = c.batch_id OFFSET 0
+) AS b
+LEFT JOIN LATERAL (
+    SELECT s.* FROM sendledger.recipient_secret AS s WHERE s.intent_id = c.intent_id OFFSET 0
+) AS s ON true
 ORDER BY c.wake_at, c.intent_id;
 END
 $body$;
@@ -88,8 +94,7 @@ $body$;
 
 # The shared lock first, in a statement of its own: a pause takes it exclusively, so that once pause has
 # returned no opening that did not see it can commit. The guards use clock_timestamp() because the
-# statement may have waited for a row lock. The token is compared in a way that no index is chosen for:
-# the one of leases keeps many dead entries while a snapshot is held.
+# statement may have waited for a row lock.
 _OPEN = """
 CREATE FUNCTION sendledger.open_attempts(
     in_dispatch_lock bigint, in_intent_ids bigint [], in_seqs integer [], in_decision_seqs integer [],
@@ -120,11 +125,16 @@ opened AS (
         due_at = w.opened_at + in_handoff_max,
         wake_at = NULL
     FROM wanted AS w
-    INNER JOIN sendledger.intent AS i ON i.intent_id = w.intent_id
-    INNER JOIN sendledger.batch AS b ON b.batch_id = i.batch_id
+    CROSS JOIN LATERAL (
+        SELECT i.* FROM sendledger.intent AS i WHERE i.intent_id = w.intent_id OFFSET 0
+    ) AS i
+    CROSS JOIN LATERAL (
+        SELECT b.* FROM sendledger.batch AS b WHERE b.batch_id = i.batch_id OFFSET 0
+    ) AS b
     WHERE d.intent_id = w.intent_id
+        AND d.intent_id = ANY (in_intent_ids)
         AND d.seq = w.seq
-        AND d.awaits IN ('dispatch', 'retry')
+        AND CASE d.awaits WHEN 'dispatch' THEN true WHEN 'retry' THEN true ELSE false END
         AND w.claim_token IS NOT DISTINCT FROM d.claim_token
         AND d.lease_until > clock_timestamp() + in_margin
         AND clock_timestamp() < least(w.go_until, i.not_after)
@@ -188,10 +198,15 @@ moved AS (
         claim_token = NULL,
         lease_until = NULL
     FROM incoming AS w
-    INNER JOIN sendledger.attempt AS a ON a.intent_id = w.intent_id AND a.number = w.number
+    CROSS JOIN LATERAL (
+        SELECT a.* FROM sendledger.attempt AS a
+        WHERE a.intent_id = w.intent_id AND a.number = w.number
+        OFFSET 0
+    ) AS a
     WHERE d.intent_id = w.intent_id
+        AND d.intent_id = ANY (in_intent_ids)
         AND d.seq = w.seq - 1
-        AND d.status = 'submitting'
+        AND CASE d.status WHEN 'submitting' THEN true ELSE false END
     RETURNING w.*
 ),
 noted AS (
@@ -215,8 +230,9 @@ END
 $body$;
 """
 
-# A plan that is kept was perhaps made for an empty table. These settings leave it one shape, in which
-# every row is found by an index, whatever the statistics said then: never a scan, never a wrong order.
+# A plan that is kept was perhaps made for an empty table. It is left one shape, in which each row is found
+# by its key, whatever the statistics said then: by these settings, by OFFSET 0 (which keeps a look-up of its
+# own from becoming one side of a join), and by comparisons written so that no index but the key's fits.
 _ONE_SHAPE = "".join(
     f"""
 ALTER FUNCTION sendledger.{function}
