@@ -73,10 +73,10 @@ FREE = """
 UPDATE sendledger.delivery SET wake_at = clock_timestamp()
 WHERE intent_id IN (
     SELECT intent_id FROM sendledger.delivery
-    WHERE awaits = 'evidence' AND wake_at > clock_timestamp() + interval '1 minute'
+    WHERE awaits = 'evidence' AND wake_at > clock_timestamp() + interval '30 seconds'
     FOR UPDATE SKIP LOCKED)
 """
-"""Lets the minutes pass for which whoever was killed kept others from its look-ups.
+"""Lets the minute pass for which whoever was killed kept others from its look-ups.
 
 It waits for nobody: who holds a row may be on this side of a proxy that runs in this very loop.
 """

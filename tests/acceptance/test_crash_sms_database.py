@@ -36,6 +36,8 @@ STATEMENTS = {"make_turns": SOON} | dict.fromkeys(
         "load_asked",
         "COMMIT load_observations",
         "take_turns",
+        "find_rivals",
+        "hold_adoptions",
         "find_references",
         "note_looks",
     ),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,67 +12,16 @@ from uuid import UUID
 import pytest
 
 from acceptance.rig import Site, drained, until, working
-from plugins_for_tests.courier import Courier, Office
-from reception_kit import courier_site
-from sendledger.bootstrap import open_desk, workshop
-from sendledger.metrics.meters import Meters
-from sendledger.work.reconcile import Reconcile
-
-SOON = "UPDATE sendledger.delivery SET wake_at = now() WHERE awaits = 'evidence'"
-PEOPLE = {"s0": "pat@home.test"}
-
-Placed = tuple[Site, Office]
+from plugins_for_tests.courier import Courier
+from reconcile_kit import SOON, Placed, asking_site, look, overdue, steps, submitted
 
 
 @pytest.fixture
 def placed(
     tmp_path: Path, database: str, installation_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Placed]:
-    with courier_site(tmp_path, database, installation_id, monkeypatch) as (site, office):
-        site.policy["look_up"] = {"first_after": "1h", "silence_after": "2h"}
-        site.policy["unknown"] = {"wait": "3h"}
-        yield site, office
-
-
-@asynccontextmanager
-async def looking(site: Site) -> AsyncIterator[tuple[Reconcile, Meters]]:
-    """Lend the look-ups of the only channel."""
-    async with open_desk(site.config) as desk:
-        shop, meters = workshop(desk), Meters(desk.plan.channels)
-        yield Reconcile(shop, shop.channels[0], meters, lambda _: None), meters
-
-
-async def look(site: Site, *, times: int = 1) -> int:
-    """Look at what is due; returns how many rows were."""
-    async with looking(site) as (reconcile, _):
-        return sum([await reconcile._look() for _ in range(times)])
-
-
-async def submitted(placed: Placed, count: int = 1, *, lost: bool = False) -> None:
-    """Hand letters over, with or without an answer."""
-    site, office = placed
-    office.lost = lost
-    await site.planned({f"s{n}": f"pat{n}@home.test" for n in range(count)})
-    await drained(site)
-
-
-def overdue(site: Site, column: str = "unknown_due_at") -> None:
-    """Let the wait of every attempt have ended a minute ago, in the ledger and in the queue."""
-    site.select(
-        "SET session_replication_role = replica;"
-        f" UPDATE sendledger.attempt SET {column} = now() - interval '1 minute';"
-        " UPDATE sendledger.delivery SET due_at = now() - interval '1 minute',"
-        " looked_at = looked_at - interval '1 hour' WHERE awaits = 'evidence'"
-    )
-
-
-def steps(site: Site) -> list[tuple[str, str]]:
-    return [
-        (source, rule)
-        for source, rule in site.select(
-            "SELECT source, rule FROM sendledger.observation ORDER BY intent_id, seq"
-        )
-    ]
+    with asking_site(tmp_path, database, installation_id, monkeypatch) as placed:
+        yield placed
 
 
 def queued(site: Site) -> tuple[Any, ...]:
@@ -251,6 +199,43 @@ async def test_an_unknown_handoff_is_decided_only_after_one_last_look(placed: Pl
     assert (row.status, row.awaits, row.rule) == ("ambiguous", "decision", "policy.unknown-handoff")
 
 
+async def test_a_wait_that_ends_while_the_provider_thinks_is_followed_by_one_last_look(
+    placed: Placed,
+) -> None:
+    """What was asked before proves nothing of what came to the provider until then."""
+    site, office = placed
+    await submitted(placed, lost=True)
+    office.submitted.clear()
+
+    async def end() -> None:
+        overdue(site, by="0")
+
+    office.thinks = end
+    for awaits in ("evidence", "decision"):
+        site.select(SOON)
+        await look(site)
+        assert site.row("s0").awaits == awaits
+        office.thinks = None
+    assert len(office.asked) == 2
+
+
+async def test_what_cannot_be_written_now_is_not_decided_and_stops_no_other(
+    placed: Placed,
+) -> None:
+    site, office = placed
+    await submitted(placed, lost=True)
+    site.batch |= {"report": "autumn", "content": {"text": "Once more, {{name}}."}}
+    await site.planned({"s1": "sam@home.test"})
+    await drained(site)
+    overdue(site)
+    office.unable = "Once more"
+    site.select(SOON)
+    await look(site)
+    assert site.row("s0").status == "submitted"
+    row = site.row("s1")
+    assert (row.status, row.awaits) == ("ambiguous", "evidence")
+
+
 async def test_the_last_look_may_still_find_it(placed: Placed) -> None:
     site, _ = placed
     await submitted(placed, lost=True)
@@ -330,16 +315,35 @@ async def test_no_more_is_asked_than_the_budget_allows_and_the_rest_comes_in_its
 ) -> None:
     site, office = placed
     site.policy["look_up"]["per_minute"] = "60"
-    await submitted(placed, 30, lost=True)
+    await submitted(placed, 20, lost=True)
     site.select(SOON)
-    assert await look(site) == 30
+    assert await look(site) == 20
     assert len(office.asked) == 10
     waits = site.select(
         "SELECT extract(epoch FROM wake_at - now())::float FROM sendledger.delivery"
         " WHERE status = 'ambiguous' AND looked_at IS NULL ORDER BY wake_at"
     )
-    assert len(waits) == 20
-    assert 15 <= waits[-1][0] - waits[0][0] <= 25
+    assert len(waits) == 10
+    assert 7 <= waits[-1][0] - waits[0][0] <= 13
+
+
+async def test_a_row_that_wants_more_than_the_budget_gives_at_once_is_asked_about_all_the_same(
+    placed: Placed,
+) -> None:
+    site, office = placed
+    site.policy["unknown"]["then"] = "retry"
+    site.policy["look_up"]["per_minute"] = "1"
+    await submitted(placed, lost=True)
+    office.submitted.clear()
+    overdue(site)
+    site.select(SOON)
+    await look(site)
+    await drained(site)
+    assert site.row("s0").status == "ambiguous"
+    site.select(SOON + "; DELETE FROM sendledger.turn")
+    office.asked.clear()
+    await look(site)
+    assert [asked.envelope.attempt_number for asked in office.asked] == [1, 2]
 
 
 async def test_two_workers_ask_about_each_row_once(placed: Placed) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -59,7 +59,9 @@ settings_model = CourierSettings
 class Office:
     """What the other side took, and how it answers next: ``lost`` takes a message and never says so.
 
-    ``shows`` is the reference of the letter that it shows whenever it is asked.
+    ``shows`` is the reference of the letter that it shows whenever it is asked, ``names`` those of letters
+    to a destination. ``thinks`` is awaited before it answers that. ``unable`` is a word that the channel
+    cannot write any more.
     """
 
     lost: bool = False
@@ -67,6 +69,9 @@ class Office:
     copies: int = 1
     word: str = "sent"
     shows: str | None = None
+    thinks: Callable[[], Awaitable[object]] | None = None
+    unable: str | None = None
+    names: dict[str, str] = field(default_factory=dict)
     submitted: list[Envelope] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
 
@@ -78,7 +83,8 @@ class Office:
         tokens = [letter.token for letter in self.submitted]
         took = asked.envelope.token in tokens
         own = f"letter-{tokens.index(asked.envelope.token) + 1}" if took else None
-        told = evidence(self.word, stage="look-up", reference=self.shows or own)
+        shown = self.names.get(asked.envelope.destination) or self.shows or own
+        told = evidence(self.word, stage="look-up", reference=shown)
         receipt = Receipt(identity=self.word, evidence=told)
         return Found(receipts=(receipt,) * (self.copies if took else 0))
 
@@ -140,7 +146,10 @@ class Courier:
 
     @hookimpl
     def sendledger_prepare(self, content: Content) -> Writer:
-        return RecorderWriter(content.parts["text"])
+        text = content.parts["text"]
+        if office.unable is not None and office.unable in "".join(text.static):
+            raise RuntimeError(office.unable)
+        return RecorderWriter(text)
 
     @hookimpl
     def sendledger_session(self) -> AbstractAsyncContextManager[Session]:
@@ -184,7 +193,10 @@ class Courier:
 
     @hookimpl
     async def sendledger_look_up(self, attempts: Sequence[Asked]) -> Sequence[Found]:
-        return [office.find(asked) for asked in attempts]
+        found = [office.find(asked) for asked in attempts]
+        if office.thinks is not None:
+            await office.thinks()
+        return found
 
     def sender_of(self, content_settings: Mapping[str, str]) -> str:
         return content_settings.get("from", "office")

@@ -268,3 +268,10 @@ def test_a_reply_code_beyond_any_integer_is_left_to_the_literal(
 
 def test_a_rule_without_a_name_gets_one() -> None:
     assert storable(replace(accepted(1), rule="")).rule == "unnamed"
+
+
+@pytest.mark.parametrize("length", [500, 501])
+def test_a_reference_that_no_index_takes_is_left_to_the_literal(length: int) -> None:
+    reference = "\N{GRINNING FACE}" * length
+    kept = storable(replace(accepted(1), provider_reference=reference)).provider_reference
+    assert kept == (reference if length == 500 else None)

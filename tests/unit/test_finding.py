@@ -1,4 +1,4 @@
-"""Which attempts are asked about, when again, and when the queue wakes for it: pure."""
+"""Which attempts are asked about, what of an answer is theirs, and when it is asked again: pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from fixed_policy import POLICY
 from fold_rows import T0
 from sendledger.journal.advance import Standing, standing_of
 from sendledger.journal.folding import wake_at
+from sendledger.ledger.evidence import Classification, Evidence
 from sendledger.ledger.policy import LookUps
 from sendledger.ledger.rows import Attempt, Delivery, Observation
 from sendledger.ledger.words import Awaits, Outcome, Source, Status
+from sendledger.plugin.receipts import Found, Receipt
 from sendledger.store.ledger_rows import Locked
-from sendledger.work.finding import Waiting, attempts_to_ask, next_look
+from sendledger.work.finding import (
+    Answered,
+    Waiting,
+    attempts_to_ask,
+    contested,
+    next_look,
+    only_free,
+)
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 LOOKS = LookUps(first=MINUTE, silence=30 * MINUTE, longest=4 * HOUR, per_minute=60)
@@ -100,3 +109,74 @@ def test_the_queue_wakes_for_a_look_where_somebody_can_be_asked_and_else_when_th
     row = waiting(status, due * HOUR).delivery
     begins = None if look_from is None else T0 + look_from * HOUR
     assert wake_at(row, [ATTEMPT], begins) == T0 + expected * HOUR
+
+
+def test_a_provider_that_did_not_answer_is_asked_again_as_an_outage_is_probed() -> None:
+    row = replace(waiting(Status.SUBMITTED, 2 * HOUR), failed=True)
+    at = next_look(row, ASKING, now=T0 + 6 * HOUR, chance=0.0)
+    assert at == T0 + 6 * HOUR + POLICY.probe_max
+
+
+# --- whose it is -----------------------------------------------------------------------------
+
+
+def answer(intent_id: int, *references: str, known: str | None = None, seq: int = 2) -> Answered:
+    evidence = [
+        Evidence(stage="look-up", handed_over=True, answered=True, provider_reference=reference)
+        for reference in references
+    ]
+    receipts = tuple(Receipt(identity="sent", evidence=one) for one in evidence)
+    found = Found(receipts=receipts)
+    return Answered(intent_id=intent_id, number=1, seq=seq, found=found, known=known)
+
+
+@pytest.mark.parametrize(
+    ("owners", "left"),
+    [
+        ({}, {"a", "b"}),
+        ({"a": {(1, 1)}}, {"a", "b"}),
+        ({"a": {(2, 1)}}, {"b"}),
+        ({"a": {(1, 2)}}, {"b"}),
+        ({"a": {(1, 1), (2, 1)}}, {"a", "b"}),
+    ],
+    ids=["nobody", "itself", "another-intent", "another-attempt", "both-were-told"],
+)
+def test_what_another_attempt_owns_is_left_out(
+    owners: dict[str, set[tuple[int, int]]], left: set[str]
+) -> None:
+    [free] = only_free([answer(1, "a", "b")], owners)
+    assert free.references == left
+
+
+def test_what_two_attempts_guess_is_of_neither() -> None:
+    found = contested([answer(1, "a"), answer(2, "a"), answer(3, "b")], frozenset())
+    assert [one.word for one in found] == ["several", "several", "one"]
+
+
+def test_what_one_is_known_by_is_no_second_claim_to_what_another_guesses() -> None:
+    found = contested([answer(1, "a", known="a"), answer(2, "a", "b")], frozenset())
+    assert [one.word for one in only_free(found, {"a": {(1, 1)}})] == ["one", "one"]
+
+
+def test_a_guess_at_an_attempt_with_a_rival_is_not_believed_and_a_reference_is() -> None:
+    found = contested([answer(1, "a"), answer(2, "b", known="b")], {(1, 1), (2, 1)})
+    assert [one.word for one in found] == ["several", "one"]
+
+
+@pytest.mark.parametrize(
+    ("known", "reference", "seq", "counts"),
+    [
+        (None, "a", 2, True),
+        (None, "a", 1, False),
+        ("a", "a", 1, True),
+        ("b", "a", 1, False),
+    ],
+    ids=["as-asked", "told-since", "known", "not-what-was-asked-for"],
+)
+def test_a_guess_counts_only_while_nothing_else_was_told_of_its_attempt(
+    known: str | None, reference: str, seq: int, *, counts: bool
+) -> None:
+    one = answer(1, reference, known=known, seq=seq)
+    meaning = Classification(rule="test.sent", outcome=Outcome.ACCEPTED)
+    entry = one.entry(lambda _: meaning, chance=0.0)
+    assert bool(entry.propose(standing(Outcome.AMBIGUOUS, now=T0))) == counts

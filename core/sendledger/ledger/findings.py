@@ -16,6 +16,8 @@ _TEXTS = ("rule", "identity", "cause", "stage", "enhanced_code", "provider_refer
 _texts = attrgetter(*_TEXTS)
 _INTEGERS = range(-(2**31), 2**31)
 IDENTITY_LENGTH_MAX = 200
+REFERENCE_LENGTH_MAX = 500
+"""What an index takes of any script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +143,8 @@ def storable(finding: Finding) -> Finding:
     """Return *finding* as a ledger can hold it: evidence is never refused for how it is written.
 
     Postgres text holds neither NUL nor half of a surrogate pair; such a character becomes U+FFFD or
-    ``?``. A reply code beyond 32 bits is left out, a rule without a name gets one. The literal stays
-    as it came.
+    ``?``. A reply code beyond 32 bits is left out, and a provider reference that is too long for an index;
+    a rule without a name gets one. The literal stays as it came.
     """
     clean: dict[str, Any] = {}
     texts = _texts(finding)
@@ -153,6 +155,8 @@ def storable(finding: Finding) -> Finding:
     # None is looked for in a range one number after the other: hours, not an answer.
     if finding.reply_code is not None and finding.reply_code not in _INTEGERS:
         clean["reply_code"] = None
+    if len(finding.provider_reference or "") > REFERENCE_LENGTH_MAX:
+        clean["provider_reference"] = None
     return replace(finding, **clean) if clean else finding
 
 

@@ -9,14 +9,21 @@ from typing import Any
 
 from psycopg.rows import class_row
 
-from sendledger.store.columns import columns
+from sendledger.store.columns import array, columns
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
 _CLAIM = statement("claim_looks")
 _LOAD = statement("load_asked")
 _NOTE = statement("note_looks")
+_HOLD_ADOPTIONS = statement("hold_adoptions")
 _REFERENCES = statement("find_references")
+_RIVALS = statement("find_rivals")
+
+ADOPTION_LOCK = 0x5E4D1ED8
+
+Key = tuple[int, int]
+"""Intent and number of an attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +50,19 @@ class AskedRow:
     variables: dict[str, Any] | None = field(repr=False)
     provider_reference: str | None
 
+    @property
+    def key(self) -> Key:
+        """Which attempt it is."""
+        return self.intent_id, self.number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextLook:
-    """When a row is looked at again, and whether its provider did answer now."""
+    """When a row is looked at again, and when its provider was asked; None where it did not answer."""
 
     intent_id: int
     wake_at: datetime
-    looked: bool
+    looked_at: datetime | None
 
 
 async def claim_looks(
@@ -75,15 +87,39 @@ async def load_asked(connection: Connection, intent_ids: Sequence[int]) -> list[
         return await cursor.fetchall()
 
 
+async def hold_adoptions(connection: Connection) -> None:
+    """Be the only one who adopts references that look-ups found, until the transaction ends."""
+    await connection.execute(_HOLD_ADOPTIONS, {"adoption_lock": ADOPTION_LOCK})
+
+
 async def find_references(
     connection: Connection, references: Collection[str]
-) -> dict[str, set[tuple[int, int]]]:
-    """Return which attempts, by intent and number, hold each of these references already."""
+) -> dict[str, set[Key]]:
+    """Return whose these references are: of the attempts that were told one, else that found it."""
     cursor = await connection.execute(_REFERENCES, {"references": sorted(references)})
-    held: dict[str, set[tuple[int, int]]] = {}
-    for reference, intent_id, number in await cursor.fetchall():
-        held.setdefault(reference, set()).add((intent_id, number))
-    return held
+    told: dict[str, set[Key]] = {}
+    found: dict[str, set[Key]] = {}
+    for reference, intent_id, number, was_told in await cursor.fetchall():
+        owners = told if was_told else found
+        owners.setdefault(reference, set()).add((intent_id, number))
+    return found | told
+
+
+async def find_rivals(
+    connection: Connection, channel: str, attempts: Sequence[Key], *, slack: timedelta
+) -> list[tuple[Key, Key]]:
+    """Return each of *attempts* with each that went to the same destination about then and is open too.
+
+    *slack* is how far clocks may be apart.
+    """
+    parameters = {
+        "channel": channel,
+        "intent_id": array([intent_id for intent_id, _ in attempts]),
+        "number": array([number for _, number in attempts]),
+        "slack": slack,
+    }
+    cursor = await connection.execute(_RIVALS, parameters)
+    return [((row[0], row[1]), (row[2], row[3])) for row in await cursor.fetchall()]
 
 
 async def note_looks(connection: Connection, looks: Sequence[NextLook]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sendledger.logs import get_logger
 from sendledger.plugin.channel import ContentFault
+from sendledger.plugin.faults import PluginFault
 from sendledger.plugin.port import ChannelPort
 from sendledger.plugin.receipts import Asked, Found
 from sendledger.store.looking import AskedRow
@@ -16,6 +17,7 @@ from sendledger.work.ready import Writers
 
 ASK_MAX = 20
 ASK_WITHIN_S = 30.0
+"""How long all that is asked together may take. The network's time, which no policy scales."""
 
 log = get_logger(__name__)
 
@@ -27,8 +29,37 @@ class Asking:
         self._shop, self._port = shop, port
         self._writers = Writers(shop.database, shop.compile_content)
 
-    async def write(self, row: AskedRow) -> Asked | None:
-        """Return *row* as the provider is asked about it, or None when it cannot be written any more."""
+    async def ask(self, rows: Sequence[AskedRow]) -> list[tuple[AskedRow, Found]]:
+        """Return what is known of *rows*, those left out that can never be written again."""
+        answers: list[tuple[AskedRow, Found]] = []
+        written: list[tuple[AskedRow, Asked]] = []
+        for row in rows:
+            try:
+                asked = await self._write(row)
+            except (PluginFault, ValueError) as fault:  # its content does not compile now
+                log.warning(
+                    "look-up not written", content=row.content_id, fault=type(fault).__name__
+                )
+                answers.append((row, Found(failed="unwritten")))
+                continue
+            if asked is not None:
+                written.append((row, asked))
+        found = await self._ask([asked for _, asked in written])
+        return answers + [(row, one) for (row, _), one in zip(written, found, strict=True)]
+
+    async def message(self, row: AskedRow) -> bytes | None:
+        """Return what *row* handed over, or None when that cannot be told."""
+        try:
+            asked = await self._write(row)
+        except (PluginFault, ValueError):
+            return None
+        return None if asked is None else asked.envelope.message
+
+    async def _write(self, row: AskedRow) -> Asked | None:
+        """Return *row* as the provider is asked about it, or None when it cannot be written any more.
+
+        Raises ``PluginFault`` and ``ValueError`` while its content does not compile.
+        """
         if row.destination is None or row.variables is None:
             return None
         writer = await self._writers.of(self._port.name, row.content_id, self._port.prepare)
@@ -54,15 +85,15 @@ class Asking:
             result_due_at=row.result_due_at,
         )
 
-    async def ask(self, asked: Sequence[Asked]) -> list[Found]:
+    async def _ask(self, asked: Sequence[Asked]) -> list[Found]:
         """Ask about attempts, a few at a time; what takes too long says nothing of them."""
         found: list[Found] = []
-        for begin in range(0, len(asked), ASK_MAX):
-            some = asked[begin : begin + ASK_MAX]
-            try:
-                async with asyncio.timeout(ASK_WITHIN_S):
-                    found += await self._port.look_up(some)
-            except TimeoutError:
-                log.warning("look-up took too long", channel=self._port.name, count=len(some))
-                found += [Found(failed="timeout")] * len(some)
+        try:
+            async with asyncio.timeout(ASK_WITHIN_S):
+                for begin in range(0, len(asked), ASK_MAX):
+                    found += await self._port.look_up(asked[begin : begin + ASK_MAX])
+        except TimeoutError:
+            late = len(asked) - len(found)
+            log.warning("look-up took too long", channel=self._port.name, count=late)
+            found += [Found(failed="timeout")] * late
         return found

@@ -217,6 +217,9 @@ WHERE claim_token IS NOT NULL;
 -- waits for evidence that end or are to be looked up
 CREATE INDEX delivery_wake ON sendledger.delivery (channel, wake_at)
 WHERE awaits = 'evidence';
+-- handoffs whose result is unknown: few, whatever is behind them
+CREATE INDEX delivery_unknown ON sendledger.delivery (channel)
+WHERE status = 'ambiguous';
 """
 
 INBOX = """
