@@ -1,4 +1,4 @@
-"""Kept plans: made on an empty ledger, they still find each row by its key when there are thousands."""
+"""Kept plans: made for a ledger of one row, they still find each row by its key when there are thousands."""
 
 from __future__ import annotations
 
@@ -15,26 +15,33 @@ from sendledger.store.attempts import DISPATCH_LOCK
 from sendledger.store.statements import statement
 
 TOKEN = UUID(int=7)
-BATCHES = 500
-EACH = 4
 IDS = list(range(1, 101))
 """The rows that are opened and recorded: claimed by the test, all due."""
 
-FILL = f"""
-INSERT INTO sendledger.content (template_revision, parts, settings) VALUES (sha256('t'), '{{}}', '{{}}');
-INSERT INTO sendledger.batch (content_id, authorized_at, lane, report, channel, content_revision, purpose,
-    authorization_id, authorized_by, scope_keys)
-SELECT content_id, now(), 1, 'report-' || n, 'mail', '1', 'news', 'A-1', 'clerk', ARRAY['all', 'batch:' || n]
-FROM sendledger.content, generate_series(1, {BATCHES}) AS n;
-INSERT INTO sendledger.intent (batch_id, intent_key, recipient_fingerprint, destination_fingerprint,
-    content_digest, eligible_at)
-SELECT batch_id, decode(lpad(to_hex(batch_id * {EACH} + n), 32, '0'), 'hex'), decode(repeat('00', 16), 'hex'),
-    decode(lpad(to_hex(batch_id * {EACH} + n), 32, '0'), 'hex'), decode(repeat('00', 16), 'hex'), now()
-FROM sendledger.batch, generate_series(1, {EACH}) AS n;
-INSERT INTO sendledger.recipient_secret (intent_id, recipient_id, destination, variables)
-SELECT intent_id, 'R' || intent_id, 'r@example.test', '{{}}' FROM sendledger.intent;
+CONTENT = """
+INSERT INTO sendledger.content (template_revision, parts, settings) VALUES (sha256('t'), '{}', '{}')
+"""
+FILL = """
+WITH b AS (
+    INSERT INTO sendledger.batch (content_id, authorized_at, lane, report, channel, content_revision,
+        purpose, authorization_id, authorized_by, scope_keys)
+    SELECT content_id, now(), 1, 'report-' || n, 'mail', '1', 'news', 'A-1', 'clerk', ARRAY['batch:' || n]
+    FROM sendledger.content, generate_series(%(first)s::integer, %(last)s) AS n
+    RETURNING batch_id
+),
+i AS (
+    INSERT INTO sendledger.intent (batch_id, intent_key, recipient_fingerprint, destination_fingerprint,
+        content_digest, eligible_at)
+    SELECT batch_id, key, key, key, key, now()
+    FROM b, generate_series(1, 4) AS n, LATERAL (SELECT decode(md5(batch_id || '/' || n), 'hex') AS key)
+    RETURNING intent_id, batch_id
+),
+s AS (
+    INSERT INTO sendledger.recipient_secret (intent_id, recipient_id, destination, variables)
+    SELECT intent_id, 'R' || intent_id, 'r@example.test', '{}' FROM i
+)
 INSERT INTO sendledger.delivery (intent_id, batch_id, channel, lane, status, awaits, due_at, wake_at)
-SELECT intent_id, batch_id, 'mail', 1, 'planned', 'dispatch', now(), now() FROM sendledger.intent;
+SELECT intent_id, batch_id, 'mail', 1, 'planned', 'dispatch', now(), now() FROM i
 """
 CLAIM = "UPDATE sendledger.delivery SET claim_token = %s, lease_until = now() + interval '1 hour'"
 
@@ -87,15 +94,18 @@ TABLES = ("delivery", "intent", "batch", "recipient_secret", "attempt", "observa
 
 @pytest.fixture
 def session(database: str) -> Iterator[psycopg.Connection]:
-    """Lend a session that made its plans while the ledger was empty; there are rows now, never analysed."""
+    """Lend a session that made its plans when statistics knew of one batch; there are hundreds now."""
     with psycopg.connect(database, autocommit=True) as session:
-        for _ in range(6):
-            for name, parameters in CALLS.items():
+        for table in TABLES:
+            session.execute(f"ALTER TABLE sendledger.{table} SET (autovacuum_enabled = false)")
+        session.execute(CONTENT)
+        session.execute(FILL, {"first": 1, "last": 1})
+        session.execute("VACUUM ANALYZE")
+        for name, parameters in CALLS.items():
+            with session.transaction(force_rollback=True):
                 session.execute(statement(name), parameters)
         with psycopg.connect(database, autocommit=True) as other:
-            for table in TABLES:
-                other.execute(f"ALTER TABLE sendledger.{table} SET (autovacuum_enabled = false)")
-            other.execute(FILL)
+            other.execute(FILL, {"first": 2, "last": 500})
         yield session
 
 
