@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -276,9 +276,11 @@ class Rig:
             while not await self.rows(waiting):
                 pass
 
-    async def verify(self, *, rebuild: bool = False) -> list[Discrepancy]:
+    async def verify(
+        self, *, rebuild: bool = False, asked: Collection[str] = ()
+    ) -> list[Discrepancy]:
         """Return everything that is not as the ledger says."""
-        pages = verify(self.database, SEAL_KEY, rebuild=rebuild)
+        pages = verify(self.database, SEAL_KEY, rebuild=rebuild, asked=asked)
         return [found async for page in pages for found in page.discrepancies]
 
 

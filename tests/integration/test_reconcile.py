@@ -307,6 +307,15 @@ async def test_what_waits_in_the_inbox_is_folded_before_anybody_is_asked(placed:
     assert office.asked == []
 
 
+async def test_a_rebuilt_row_is_asked_about_again(placed: Placed) -> None:
+    site, _ = placed
+    await submitted(placed, lost=True)
+    site.select("DELETE FROM sendledger.delivery")
+    assert (await site.tell("rebuild")).code == 1
+    await look(site)
+    assert site.row("s0").status == "submitted"
+
+
 # --- how much --------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -15,7 +16,7 @@ from sendledger.journal.verify import Discrepancy
 from sendledger.ledger import decisions
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Scope
-from sendledger.store import deliveries
+from sendledger.store import deliveries, looking
 
 HISTORIES: dict[str, list[Finding]] = {
     "submitting": [],
@@ -58,6 +59,14 @@ async def long_history(rig: Rig) -> int:
     await rig.record(intent_id, receipt(accepted(2)))
     assert await rig.verify() == []
     return intent_id
+
+
+async def due_for_a_look(rig: Rig) -> list[tuple[int, object]]:
+    """Take what is due for a look: intent, and when its provider was asked last."""
+    async with rig.database.connection() as connection:
+        hold = timedelta(minutes=1)
+        looks = await looking.claim_looks(connection, "mail", hold=hold, rows_max=9)
+    return [(look.intent_id, look.looked_at) for look in looks]
 
 
 async def test_an_empty_ledger_is_whole(rig: Rig) -> None:
@@ -158,6 +167,30 @@ async def test_a_rebuilt_open_attempt_is_still_recovered(rig: Rig) -> None:
             connection, lease=attempt.opened_at - attempt.opened_at, rows_max=9
         )
     assert lost == [(intent_id, 1)]
+
+
+async def test_what_was_accepted_is_asked_about_after_a_rebuild_once_it_is_overdue(
+    rig: Rig,
+) -> None:
+    intent_id = await history(rig, "submitted")
+    await rig.tamper("DELETE FROM sendledger.delivery")
+    await rig.verify(rebuild=True, asked={"mail"})
+    [attempt] = await rig.attempts(intent_id)
+    assert (await rig.delivery(intent_id))["wake_at"] == attempt.evidence_due_at
+    assert await due_for_a_look(rig) == []
+
+
+@pytest.mark.parametrize("name", ["submitted", "unknown"])
+async def test_what_is_unknown_or_overdue_at_a_rebuild_is_asked_about_at_once(
+    rig: Rig, name: str
+) -> None:
+    intent_id = await history(rig, name)
+    await rig.tamper(
+        "UPDATE sendledger.attempt SET evidence_due_at = now() - interval '1 minute'",
+        "DELETE FROM sendledger.delivery",
+    )
+    await rig.verify(rebuild=True, asked={"mail"})
+    assert await due_for_a_look(rig) == [(intent_id, None)]
 
 
 # --- the ledger ------------------------------------------------------------------------------

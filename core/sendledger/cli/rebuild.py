@@ -48,7 +48,9 @@ async def _verify(
     found: list[Discrepancy] = []
     async with open_desk(config) as desk:
         with console.status("folding") as progress:
-            async for page in verify(desk.database, desk.keys.seal_key, rebuild=mend):
+            async for page in verify(
+                desk.database, desk.keys.seal_key, rebuild=mend, asked=desk.recorder.asked
+            ):
                 intents += page.intents
                 rebuilt += page.rebuilt
                 found += page.discrepancies

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 
 from sendledger.journal.folding import delivery_row, ledger_order
 from sendledger.journal.seals import seal_attempt, seal_observation
@@ -41,9 +42,12 @@ class Page:
 
 
 async def verify(
-    database: Database, seal_key: bytes, *, rebuild: bool = False
+    database: Database, seal_key: bytes, *, rebuild: bool = False, asked: Collection[str] = ()
 ) -> AsyncIterator[Page]:
     """Fold every intent anew and compare; with *rebuild* write the projections that differ.
+
+    *asked* are the channels whose provider can be asked: it is not known any more when that was done
+    last, so what they await is asked about as soon as it is due.
 
     Each page is read in one snapshot, so that work may go on meanwhile. Rebuilding writes nothing but
     ``delivery``, and never from a ledger that is not whole: without the row that says so, what was
@@ -56,14 +60,20 @@ async def verify(
             intents = await views.page_intents(connection, after=after, rows_max=PAGE_ROWS)
             if not intents:
                 return
-            page = await _verify_page(connection, intents, seal_key, rebuild=rebuild)
-        yield page
+            page, wrong = await _verify_page(connection, intents, seal_key, asked)
+            if rebuild and wrong:
+                await views.restore_deliveries(connection, wrong)
+        yield replace(page, rebuilt=len(wrong)) if rebuild else page
         after = intents[-1].intent_id
 
 
 async def _verify_page(
-    connection: Connection, intents: Sequence[PagedIntent], seal_key: bytes, *, rebuild: bool
-) -> Page:
+    connection: Connection,
+    intents: Sequence[PagedIntent],
+    seal_key: bytes,
+    asked: Collection[str],
+) -> tuple[Page, list[RestoredRow]]:
+    """Return what was found, and the rows of what is wrong as the ledger gives them."""
     ids = [intent.intent_id for intent in intents]
     attempts = await ledger_rows.load_attempts(connection, ids)
     observations = await ledger_rows.load_observations(connection, ids)
@@ -77,11 +87,9 @@ async def _verify_page(
         differing = list(_differing(intent, folded))
         found += broken + differing
         if differing and not broken:
-            wrong.append(_restored(intent, folded, rows))
-    if rebuild and wrong:
-        await views.restore_deliveries(connection, wrong)
-    rebuilt = len(wrong) if rebuild else 0
-    return Page(intents=len(intents), discrepancies=tuple(found), rebuilt=rebuilt)
+            look_from = intent.read_at if intent.channel in asked else None
+            wrong.append(_restored(intent, folded, rows, look_from))
+    return Page(intents=len(intents), discrepancies=tuple(found)), wrong
 
 
 def _origin(intent: PagedIntent) -> Origin:
@@ -139,8 +147,10 @@ def _named(intent: PagedIntent, kind: str, what: str) -> Discrepancy:
     return Discrepancy(intent_key=intent.intent_key.hex(), kind=kind, what=what)
 
 
-def _restored(intent: PagedIntent, folded: Delivery, rows: Sequence[Row]) -> RestoredRow:
+def _restored(
+    intent: PagedIntent, folded: Delivery, rows: Sequence[Row], look_from: datetime | None
+) -> RestoredRow:
     attempts = [row for row in rows if isinstance(row, Attempt)]
-    plain = delivery_row(intent.intent_id, folded, attempts)
+    plain = delivery_row(intent.intent_id, folded, attempts, look_from)
     values = {field.name: getattr(plain, field.name) for field in fields(plain)}
     return RestoredRow(**values, batch_id=intent.batch_id, channel=intent.channel, lane=intent.lane)

@@ -111,6 +111,7 @@ class PagedIntent:
     because: int | None
     decision_seq: int | None
     seq: int | None
+    read_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
