@@ -22,6 +22,7 @@ _TYPE = re.compile(
 )
 _TURNS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
 _HALF = re.compile("[\ud800-\udfff]")
+_BLOCK_BYTES = 57 * 1024  # whole lines of base64; small enough that other threads get their turn
 _SEGMENT_MAX = 60  # keeps the line of a segment within the 78 characters of RFC 5322 section 2.1.1
 
 
@@ -41,8 +42,13 @@ def enclose(
         yield b"Content-Type: %b\r\n" % _media_type(attachment.media_type)
         yield b"Content-Transfer-Encoding: base64\r\n"
         yield b"Content-Disposition: attachment;\r\n %b\r\n\r\n" % _file_name(attachment.name)
-        yield encodebytes(attachment.content).replace(b"\n", b"\r\n")
+        yield from _encoded(attachment.content)
     yield b"--%b--\r\n" % boundary
+
+
+def _encoded(content: bytes) -> Iterator[bytes]:
+    for begin in range(0, len(content), _BLOCK_BYTES):
+        yield encodebytes(content[begin : begin + _BLOCK_BYTES]).replace(b"\n", b"\r\n")
 
 
 def _media_type(text: str) -> bytes:

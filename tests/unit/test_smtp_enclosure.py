@@ -103,6 +103,15 @@ def test_every_octet_arrives_in_the_order_given(contents: list[bytes]) -> None:
     assert [content for _, _, content in files(message)] == contents
 
 
+@pytest.mark.parametrize("size_bytes", [57 * 1024 - 1, 57 * 1024, 57 * 1024 + 1, 200_000])
+def test_a_large_file_is_one_body_of_lines_that_are_all_full(size_bytes: int) -> None:
+    content = bytes(n % 251 for n in range(size_bytes))
+    message = written(writer(text="Hello."), attachment(content=content))
+    assert [found for _, _, found in files(message)] == [content]
+    body = message.rpartition(b"\r\n\r\n")[2].splitlines()[:-1]
+    assert {len(line) for line in body[:-1]} == {76}
+
+
 @given(st.binary(min_size=1, max_size=2000))
 def test_no_line_is_too_long_or_ends_otherwise_than_in_crlf(content: bytes) -> None:
     lines = written(writer(text="x"), attachment(content=content)).split(b"\r\n")
