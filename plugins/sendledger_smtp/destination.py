@@ -41,21 +41,21 @@ def _read_plain(text: str) -> Destination | None:
     None where it is not plain to see: the answer may then be an address or a refusal.
     """
     local, _, domain = text.partition("@")
-    if not (text.isascii() and len(text) <= ADDRESS_MAX_OCTETS and len(local) <= LOCAL_MAX_OCTETS):
+    plain = _plain_domain(domain)
+    if plain is None or len(text) > ADDRESS_MAX_OCTETS or len(local) > LOCAL_MAX_OCTETS:
         return None
     # A role name in capitals would be written in lower case; all of them are letters only.
     if not _DOT_ATOM.fullmatch(local) or (local.isalpha() and not local.islower()):
         return None
-    plain = _plain_domain(domain)
-    if plain is None:
-        return None
     address = f"{local}@{plain}"
-    return Destination(address=address, canonical=address, domain=plain)
+    return Destination(address, address, plain)  # by place: names cost as much as the rest
 
 
 @lru_cache(_DOMAINS_MAX)
 def _plain_domain(domain: str) -> str | None:
-    """Return *domain* as it is stored, None unless it has the same length before and after."""
+    """Return *domain* as it is stored, None unless it is ASCII and as long before as after."""
+    if not domain.isascii():
+        return None
     try:
         read = _validate(f"a@{domain}")
     except EmailNotValidError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Generator
 from typing import Any
 
@@ -27,7 +26,7 @@ class Upper:
     @hookimpl(wrapper=True)
     def sendledger_destination(self) -> Generator[None, Destination, Destination]:
         found = yield
-        return dataclasses.replace(found, address=found.address.upper())
+        return found._replace(address=found.address.upper())
 
 
 def test_a_deployment_plugin_stands_in_where_it_tries_first() -> None:

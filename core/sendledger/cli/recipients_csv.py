@@ -42,8 +42,7 @@ class CsvRecipients:
         """Read the header. Raises :class:`UsageFault` when it is none."""
         self.lines = lines
         self._records = csv.reader(chain.from_iterable(self._texts()), strict=True)
-        header = next((record for _, record in self._ahead() if record), [])
-        self.header = [name.strip() for name in header]
+        self.header = [name.strip() for name in self._first()]
         if not any(self.header):
             raise lines.fault(1, "expected a line with the names of the columns")
         self._refuse_twins()
@@ -108,26 +107,34 @@ class CsvRecipients:
         found = get_close_matches(column.casefold(), names, n=1, cutoff=0.8)
         return names[found[0]] if found else None
 
+    def _first(self) -> list[str]:
+        while held := self._held(one=True):
+            ((_, record),) = held
+            if record:
+                return record
+        return []
+
     def _more(self) -> bool:
         """Whether a record begins in the lines that were taken already."""
         return self._records.line_num < self.lines.number
 
-    def _held(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield what is there, taking lines if none are left; for the end of the last record it may wait."""
-        for numbered in self._ahead():
-            yield numbered
-            if not self._more():
-                return
+    def _held(self, *, one: bool = False) -> list[tuple[int, list[str]]]:
+        """Return the records that are there, or only *one*, each with the line it begins on.
 
-    def _ahead(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the next records, each with the line it begins on, waiting for what is not there yet."""
-        line = self._records.line_num + 1
+        Takes lines if none are left, and may wait for the end of the last record. Empty at the end.
+        """
+        records, lines = self._records, self.lines
+        held: list[tuple[int, list[str]]] = []
+        line = records.line_num + 1
         try:
-            for record in self._records:
-                yield line, record
-                line = self._records.line_num + 1
+            for record in records:
+                held.append((line, record))
+                line = records.line_num + 1
+                if one or line > lines.number:
+                    break
         except csv.Error as error:
             raise self.lines.fault(line, f"not valid CSV: {_told(error)}") from None
+        return held
 
     def _texts(self) -> Iterator[Iterable[str]]:
         """Yield texts that are each read line by line, at the pace of what reads them: in C."""

@@ -5,9 +5,10 @@ Everything that the recipients of a batch share is worked out once; a recipient 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from sendledger.attachments import Reference, facts_text, identity_of, places_text
@@ -20,6 +21,7 @@ from sendledger.journal.batch import (
     VARIABLE,
     Batch,
     BatchFault,
+    Entry,
     Reject,
     Row,
     checked,
@@ -52,6 +54,10 @@ from sendledger.store.planning import NewBatch
 SAMPLE_TOKEN = "a" * 44
 DOMAINS_MAX = 4096
 _SAMPLE_VALUE = "x"
+
+
+_Checked = tuple[str, Destination, str, tuple[Reference, ...]]
+"""Recipient, destination, variables as JSON, attachments."""
 
 
 class _Refused(Exception):  # noqa: N818 - a refusal is the word for it
@@ -127,12 +133,13 @@ class Intake:
 
     def read(self, row: Row) -> NewIntent | Reject:
         """Return the intent of *row*, which the channel can write and address; never raises for a row."""
-        try:
-            return self._intent(row)
-        except _Refused as refused:
-            return Reject(
-                line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
-            )
+        return self.read_all([row])[0]
+
+    def read_all(self, entries: Sequence[Entry]) -> list[NewIntent | Reject]:
+        """Return what :meth:`read` does for each of *entries*, in order; a reject stays what it is."""
+        found = [entry if isinstance(entry, Reject) else self._check(entry) for entry in entries]
+        intents = iter(self._intents([one for one in found if not isinstance(one, Reject)]))
+        return [one if isinstance(one, Reject) else next(intents) for one in found]
 
     def message(self, row: Row, attachments: tuple[Attachment, ...] = ()) -> bytes | Reject:
         """Return the message for *row* as it would go on the wire, but for its token and its date."""
@@ -143,39 +150,64 @@ class Intake:
         whom = _addressee(key, found.destination, self._values(row.variables))
         return self._writer.write(replace(whom, attachments=attachments))
 
-    def _intent(self, row: Row) -> NewIntent:
-        recipient = _recipient(row.recipient_id)
-        destination = self._destination(row.destination)
-        key = self._intent_keys.of_clean(recipient)
-        text = self._plain.text(destination.address, row.variables)
-        if text is None:
-            text = self._tried(key, destination, row.variables)
-        # By their places: names cost as much as a digest.
-        intent = NewIntent(
-            key,
-            self._recipient_prints.of(recipient),
-            self._destination_prints.of(destination.canonical),
-            self._content_digest(text, row.attachments),
-            recipient,
-            destination.address,
-            text,
-            None if destination.domain is None else self._domain_key(destination.domain),
-        )
-        return _attached(intent, row.attachments) if row.attachments else intent
+    def _check(self, row: Row) -> _Checked | Reject:
+        try:
+            recipient = _recipient(row.recipient_id)
+            destination = self._destination(row.destination)
+            text = self._plain.text(destination.address, row.variables)
+            if text is None:
+                text = self._tried(recipient, destination, row.variables)
+        except _Refused as refused:
+            return Reject(
+                line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
+            )
+        return recipient, destination, text, row.attachments
 
-    def _tried(self, key: bytes, destination: Destination, given: Mapping[str, Any]) -> str:
+    def _intents(self, checked: Sequence[_Checked]) -> list[NewIntent]:
+        """Return the intents of rows, made column by column."""
+        if not checked:
+            return []
+        recipients, destinations, texts, attached = zip(*checked, strict=True)
+        # By their places: names cost as much as a digest.
+        return list(
+            map(
+                NewIntent,
+                self._intent_keys.each_clean(recipients),
+                self._recipient_prints.each(recipients),
+                self._destination_prints.each([one.canonical for one in destinations]),
+                self._digests(texts, attached),
+                recipients,
+                [one.address for one in destinations],
+                texts,
+                [
+                    None if one.domain is None else self._domain_key(one.domain)
+                    for one in destinations
+                ],
+                map(facts_text, attached) if self.batch.attachments else repeat(""),
+                map(places_text, attached) if self.batch.attachments else repeat(""),
+            )
+        )
+
+    def _tried(self, recipient: str, destination: Destination, given: Mapping[str, Any]) -> str:
         """Return the variables in *given* as they are stored; a message was written with them."""
+        (key,) = self._intent_keys.each_clean([recipient])
         variables = self._values(given)
         text = _variables_text(variables)
         self._try_writing(key, destination, variables)
         self._plain.prove(lambda texts: self._fault(key, destination, texts) is None)
         return text
 
-    def _content_digest(self, text: str, attachments: tuple[Reference, ...]) -> bytes:
-        assert len(attachments) == len(self.batch.attachments), "the row was not attached"
-        if not attachments:
-            return self._content_digests.of(text)
-        return self._content_digests.of(text, identity_of(attachments))
+    def _digests(
+        self, texts: Sequence[str], attached: Sequence[tuple[Reference, ...]]
+    ) -> list[bytes]:
+        wanted = len(self.batch.attachments)
+        assert all(len(references) == wanted for references in attached), "a row was not attached"
+        if not wanted:
+            return self._content_digests.each(texts)
+        return [
+            self._content_digests.of(text, identity_of(references))
+            for text, references in zip(texts, attached, strict=True)
+        ]
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the content may look up, and nothing else of a person; a blank text is no value.
@@ -295,12 +327,6 @@ def _prepare(content: CompiledContent, port: ChannelPort) -> Writer:
         return port.prepare(compiled)
     except ContentFault as fault:
         raise BatchFault(("content",), f"{fault.reason} ({fault.rule})") from None
-
-
-def _attached(intent: NewIntent, attachments: tuple[Reference, ...]) -> NewIntent:
-    return intent._replace(
-        attachments=facts_text(attachments), attachment_places=places_text(attachments)
-    )
 
 
 def _recipient(text: str) -> str:

@@ -42,11 +42,12 @@ class PlainTexts:
         """Return *variables* as ``write_variables`` does if a message can surely be written, else None."""
         if self._octets_max < 0:
             return None
-        values: list[Any] = [variables.get(name) for name in self._names]
+        values: tuple[Any, ...] = tuple(map(variables.get, self._names))
         if not (set(map(type, values)) <= _TEXTS and all(map(str.strip, values))):
             return None
         texts = "".join((address, *values))
         # Beside what is not printable these two are all that JSON spells otherwise.
         if not texts.isprintable() or '"' in texts or "\\" in texts:
             return None
-        return self._form % tuple(values) if len(texts.encode()) <= self._octets_max else None
+        octets = len(texts) if texts.isascii() else len(texts.encode())
+        return self._form % values if octets <= self._octets_max else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from sendledger.journal.batch import BatchFault, Entry, Reject, Row
+from sendledger.journal.batch import BatchFault, Entry, Reject
 from sendledger.journal.beside import Beside
 from sendledger.journal.conflicts import (
     Conflict,
@@ -195,9 +195,8 @@ class _Run:
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Put the intents of *entries* into the chunk, or reject them."""
-        read, met, new = self._intake.read, self._met, self._new
-        for entry in entries:
-            found = read(entry) if isinstance(entry, Row) else entry
+        met, new = self._met, self._new
+        for entry, found in zip(entries, self._intake.read_all(entries), strict=True):
             if isinstance(found, Reject):
                 self._rejected += 1
                 self._on_reject(found)

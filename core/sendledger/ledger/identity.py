@@ -62,11 +62,11 @@ class IntentKeys:
 
     def of(self, recipient: str) -> bytes:
         """Return the intent key of *recipient*."""
-        return self.of_clean(identity_text("recipient", recipient))
+        return self._keyed.of(identity_text("recipient", recipient))
 
-    def of_clean(self, recipient: str) -> bytes:
-        """Return the intent key of a *recipient* that :func:`identity_text` returned."""
-        return self._keyed.of(recipient)
+    def each_clean(self, recipients: Iterable[str]) -> list[bytes]:
+        """Return the intent key of each of *recipients*, which :func:`identity_text` returned."""
+        return self._keyed.each(recipients)
 
 
 def identity_text(name: str, text: str) -> str:
@@ -108,6 +108,16 @@ class Keyed:
             digest.update(len(octets).to_bytes(4, "big") + octets)
         digest.update(self._last)
         return digest.digest()
+
+    def each(self, texts: Iterable[str]) -> list[bytes]:
+        """Return for each of *texts* what :meth:`of` does."""
+        copy, last = self._first.copy, self._last
+        digests = []
+        for octets in map(str.encode, texts):
+            digest = copy()
+            digest.update(len(octets).to_bytes(4, "big") + octets + last)
+            digests.append(digest.digest())
+        return digests
 
 
 def content_digest(key: bytes, *, template_revision: str, variables: Mapping[str, Any]) -> bytes:

@@ -67,10 +67,13 @@ def _resolved(caller: pluggy.HookCaller) -> Callable[..., Any]:
     Three such calls are made for each delivery; pluggy's own machinery costs more than what is called.
     """
     implementations = caller.get_hookimpls()
-    first_counts = caller.spec is not None and caller.spec.opts["firstresult"]
-    if not first_counts or any(each.wrapper or each.hookwrapper for each in implementations):
+    if caller.spec is None or not caller.spec.opts["firstresult"]:
+        return caller
+    if any(each.wrapper or each.hookwrapper for each in implementations):
         return caller
     calls = [(each.function, each.argnames) for each in reversed(implementations)]
+    if len(calls) == 1 and set(calls[0][1]) == set(caller.spec.argnames):
+        return calls[0][0]  # nobody else is asked, and it takes all that is told
 
     def ask(**given: object) -> object:
         for call, names in calls:
