@@ -30,6 +30,9 @@ PAGES_MAX = 10
 SKEW = timedelta(minutes=2)
 """How far Twilio's clock and ours may be apart; its instants are whole seconds."""
 
+WITHIN_S = 20.0
+"""How long one call may take: what is not answered then says nothing, and takes no other's answer along."""
+
 NOT_FOUND = 404
 OURS = "/2010-04-01/"
 """How the path of a further page begins; credentials go to no other place that an answer names."""
@@ -65,17 +68,20 @@ class LookUps:
 
     async def look_up(self, attempts: Sequence[Asked]) -> list[Found]:
         """Return one answer for each of *attempts*, in their order."""
-        return list(await asyncio.gather(*map(self._look_up_one, attempts)))
+        ends = asyncio.get_running_loop().time() + WITHIN_S
+        return list(await asyncio.gather(*(self._look_up_one(each, ends) for each in attempts)))
 
-    async def _look_up_one(self, asked: Asked) -> Found:
-        async with self._room:
-            try:
+    async def _look_up_one(self, asked: Asked, ends: float) -> Found:
+        try:
+            async with asyncio.timeout_at(ends), self._room:
                 sids = await self._sids(asked)
                 return Found(receipts=tuple([r for sid in sids for r in await self._read(sid)]))
-            except Failed as failed:
-                return Found(failed=failed.word)
-            except (Unreached, Unanswered) as error:
-                return Found(failed=error.fault)
+        except Failed as failed:
+            return Found(failed=failed.word)
+        except (Unreached, Unanswered) as error:
+            return Found(failed=error.fault)
+        except TimeoutError:
+            return Found(failed="timeout")
 
     async def _sids(self, asked: Asked) -> list[str]:
         known = asked.provider_reference
@@ -101,16 +107,18 @@ class LookUps:
         ]
 
     async def _candidates(self, asked: Asked) -> list[str]:
-        found: list[str] = []
+        found: dict[
+            str, None
+        ] = {}  # what is created meanwhile moves others to the next page, again
         page: str | None = None
         for _ in range(PAGES_MAX):
             answer = await self._account.search(asked.envelope.destination, page)
             shown = _object(answer)
             messages = [_listed(each) for each in _entries(shown)]
-            found += [each.sid for each in messages if self._may_be(each, asked)]
+            found |= dict.fromkeys(each.sid for each in messages if self._may_be(each, asked))
             page = shown.get("next_page_uri")
             if page is None or any(each.created_at < asked.opened_at - SKEW for each in messages):
-                return found
+                return list(found)
             if not isinstance(page, str) or not page.startswith(OURS):
                 break
         raise Failed("unreadable")

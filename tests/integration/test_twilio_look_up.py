@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from http_peer import Asked as Request
 from http_peer import HttpPeer, response
 from sendledger.plugin import Asked, Envelope, Found, Outcome
 from sendledger_sandbox.twilio import TwilioStandIn
+from sendledger_twilio import look_up
 from sms_kit import (
     BODY,
     NOW,
@@ -163,6 +166,11 @@ async def test_it_is_looked_for_on_every_page_until_they_are_too_old() -> None:
     assert len([each for each in peer.asked if "Messages.json" in each.target]) == 3
 
 
+async def test_a_message_that_moved_to_the_next_page_meanwhile_is_still_one() -> None:
+    shelf = Shelf(message(1), message(1), message(2, body="another text"), page_size=1)
+    assert sids(await looked_up(shelf)) == [f"SM{1:032x}"]
+
+
 async def test_a_list_without_end_is_no_answer() -> None:
     newer = [message(n, created_at=NOW + timedelta(hours=1)) for n in range(1, 30)]
     assert (await looked_up(Shelf(*newer, page_size=2))).failed == "unreadable"
@@ -214,6 +222,23 @@ async def test_answers_come_in_the_order_of_the_questions_a_few_at_a_time() -> N
         await channel.aclose()
     assert [sids(each) for each in found] == [[f"SM{n:032x}"] for n in numbers]
     assert peer.met == 2
+
+
+async def test_one_that_hangs_takes_no_other_answer_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_up, "WITHIN_S", 0.5)
+    numbers = list(range(1, 9))
+    shelf = Shelf(*(message(n) for n in numbers))
+
+    def respond(request: Request) -> bytes | Awaitable[bytes]:
+        hangs = request.target.endswith(f"{1:032x}.json")
+        return asyncio.get_running_loop().create_future() if hangs else shelf.respond(request)
+
+    async with HttpPeer(respond) as peer:
+        channel = channel_for(peer.url, look_ups_max="2")
+        found = await channel.sendledger_look_up([asked(sid=f"SM{n:032x}") for n in numbers])
+        await channel.aclose()
+    assert [each.failed for each in found] == ["timeout"] + [None] * 7
+    assert [sids(each) for each in found[1:]] == [[f"SM{n:032x}"] for n in numbers[1:]]
 
 
 # --- with the stand-in -------------------------------------------------------------------------------
