@@ -202,7 +202,11 @@ async def test_labels_with_brackets_are_shown_as_they_are(site: Site) -> None:
         assert label in told.out
     assert "\n  sendledger resume 'purpose:reports [/i]'\n" in shown.out
     assert "School [/u]" in (await site.tell("check")).out
-    assert (await site.tell("tasks")).code == 0
+    tasks = await site.tell("tasks")
+    assert "batch:Spring [red] 2026/[/b]/email" in tasks.out
+    number = tasks.out.splitlines()[1].split()[0]
+    closed = await site.tell("tasks", "close", number)
+    assert closed.out.endswith(" in batch:Spring [red] 2026/[/b]/email\n")
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

@@ -189,6 +189,11 @@ def test_a_port_that_is_taken_is_named_and_no_server_is_left_behind(tmp_path: Pa
 
 # --- arguments -----------------------------------------------------------------------------------
 
+NO_SCOPE = (
+    "this names no scope; write all, channel:NAME, batch:REPORT/REVISION/CHANNEL, purpose:NAME or"
+    " sender:CHANNEL/ADDRESS"
+)
+
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
@@ -197,10 +202,10 @@ def test_a_port_that_is_taken_is_named_and_no_server_is_left_behind(tmp_path: Pa
         (["explain", "nothex"], "an intent key is 4 to 32 hexadecimal digits, such as 3f2a90c1"),
         (["explain", "0000"], "no intent key begins with 0000"),
         (["status", "autumn"], "no such batch; `sendledger status` lists them all"),
-        (
-            ["pause", "everything"],
-            "no such scope; write all, or one of channel:, batch:, purpose:, sender: with a name",
-        ),
+        (["pause", "everything"], NO_SCOPE),
+        (["pause", "purpose:"], NO_SCOPE),
+        (["pause", "batch:spring-reports"], NO_SCOPE),
+        (["pause", "sender:email"], NO_SCOPE),
         (
             ["resume", "channel:email"],
             "nothing is paused or held under that name; see sendledger status",
@@ -208,6 +213,10 @@ def test_a_port_that_is_taken_is_named_and_no_server_is_left_behind(tmp_path: Pa
         (
             ["work", "--drain", "--within", "soon"],
             "--within: expected a duration such as 30s, 8m, 1h30m or 2d",
+        ),
+        (
+            ["work", "--within", "1h"],
+            "--within says how long --drain waits; give both, or neither",
         ),
         (
             ["work", "--log-level", "loud"],

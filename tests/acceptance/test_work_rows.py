@@ -148,7 +148,7 @@ async def test_a_row_that_was_claimed_again_and_again_is_held_as_poison_and_stop
         assert [row.status for row in site.rows()[1:]] == ["submitted"] * 5
         assert [(kind, cause) for kind, cause, _ in site.tasks()] == [("held", "policy.poison")]
         resumed = await site.tell("resume", "policy.poison")
-        assert resumed.out == "resumed; 1 rows released\n"
+        assert resumed.out == "resumed; 1 row released\n"
         await drained(site)
         assert site.row("s1").status == "submitted"
 

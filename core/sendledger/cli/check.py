@@ -55,12 +55,11 @@ def lost_receipts(plan: Plan) -> list[str]:
 
 def _show(console: Console, title: str, rows: list[Described]) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for heading in ("setting", "value", ""):
+    for heading in ("setting", "value"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "setting")
     for row in rows:
-        table.add_row(
-            escape(row.path), escape(row.value), "default" if row.origin == "default" else ""
-        )
+        mark = " [dim](default)[/dim]" if row.origin == "default" else ""
+        table.add_row(escape(row.path), f"{escape(row.value)}{mark}")
     console.print(table)
 
 

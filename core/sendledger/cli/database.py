@@ -90,7 +90,10 @@ def migrate_command(
     url = server.ensure() if server else _dsn(settings)
     before = schema_revision(url)
     migrate(url, installation_id=key_ring(settings).installation_id)
-    typer.echo(f"schema {before or 'none'} -> {head_revision()}")
+    after = head_revision()
+    typer.echo(
+        f"schema {after}, as it was" if before == after else f"schema {before or 'none'} -> {after}"
+    )
     if server is not None:
         server.release()
 

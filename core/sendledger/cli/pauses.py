@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from sendledger.bootstrap import Desk, open_desk
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, config_path, run
+from sendledger.cli.text import counted
 from sendledger.journal import scopes
 from sendledger.store.scopes import scope_planned
 
@@ -22,7 +24,7 @@ Scope = Annotated[
         " resume also takes the cause of held rows, such as policy.poison.",
     ),
 ]
-_SCOPES = ("channel:", "batch:", "purpose:", "sender:")
+_SCOPES = re.compile(r"all|channel:.+|batch:.+/.+/.+|purpose:.+|sender:.+/.+")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +35,11 @@ def register(app: typer.Typer) -> None:
 
 def pause(scope: Scope, config: Config = None) -> None:
     """Stop submissions in a scope on every worker; evidence keeps flowing."""
-    if scope != "all" and not scope.startswith(_SCOPES):
-        raise UsageFault(f"no such scope; write all, or one of {', '.join(_SCOPES)} with a name")
+    if not _SCOPES.fullmatch(scope):
+        raise UsageFault(
+            "this names no scope; write all, channel:NAME, batch:REPORT/REVISION/CHANNEL,"
+            " purpose:NAME or sender:CHANNEL/ADDRESS"
+        )
     typer.echo(run(_pause(config_path(config), scope)))
 
 
@@ -43,7 +48,7 @@ def resume(scope: Scope, config: Config = None) -> None:
     released = run(_resume(config_path(config), scope))
     if released is None:
         raise UsageFault("nothing is paused or held under that name; see sendledger status")
-    typer.echo(f"resumed; {released} rows released")
+    typer.echo(f"resumed; {counted(released, 'row')} released")
 
 
 async def _pause(config: Path, scope: str) -> str:

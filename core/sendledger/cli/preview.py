@@ -17,6 +17,7 @@ from sendledger.cli.batch import placed, read_attaching, read_columns, read_inta
 from sendledger.cli.columns import Columns
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.recipients import Recipients
+from sendledger.cli.text import counted
 from sendledger.journal.attaching import Attaching, NothingAttached
 from sendledger.journal.batch import Entry, Reject
 from sendledger.journal.intake import Intake
@@ -106,7 +107,7 @@ def _prepare(folder: Path) -> None:
     found = list(folder.iterdir())
     if strange := [path for path in found if not _OURS.fullmatch(path.name)]:
         raise UsageFault(
-            f"{folder}: holds {len(strange)} files that are no preview; choose another folder"
+            f"{folder}: holds {counted(len(strange), 'file')} of no preview; choose another folder"
         )
     folder.chmod(0o700)
     for path in found:
@@ -116,7 +117,7 @@ def _prepare(folder: Path) -> None:
 def _write_message(stem: Path, message: bytes) -> None:
     mail = _mail(message)
     if mail is None:
-        _write(stem.with_suffix(".raw"), message)
+        _write(stem.with_suffix(".txt" if _is_text(message) else ".raw"), message)
         return
     _write(stem.with_suffix(".eml"), message)
     for subtype, suffix in (("plain", ".txt"), ("html", ".html")):
@@ -131,6 +132,14 @@ def _mail(message: bytes) -> EmailMessage | None:
     read = message_from_bytes(message, policy=policy.default)
     assert isinstance(read, EmailMessage)
     return read if read["From"] and read["Date"] else None
+
+
+def _is_text(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in message
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ from sendledger.bootstrap import open_desk
 from sendledger.cli.console import page
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
-from sendledger.cli.text import away, instant, iso
+from sendledger.cli.text import away, counted, instant, iso
 from sendledger.store import scopes, side_effects, views, workers
 from sendledger.store.scopes import BackOff, Pause
 from sendledger.store.side_effects import Task
@@ -33,7 +33,9 @@ SILENT = timedelta(seconds=35)
 
 Batch = Annotated[
     str | None,
-    typer.Argument(help="REPORT, REPORT/REVISION, REPORT/REVISION/CHANNEL or a batch number."),
+    typer.Argument(
+        metavar="BATCH", help="REPORT, REPORT/REVISION, REPORT/REVISION/CHANNEL or a batch number."
+    ),
 ]
 
 
@@ -91,8 +93,8 @@ def show(console: Console, seen: Overview) -> None:
         console.print(f"  sendledger resume {escape(shlex.quote(pause.scope_key))}", soft_wrap=True)
     for closed in seen.back_offs:
         console.print(
-            f"[yellow]backing off[/yellow] {closed.scope_key} since {instant(closed.began_at)}:"
-            f" {closed.rule}, next probe {away(closed.probe_at, seen.now)}"
+            f"[yellow]backing off[/yellow] {escape(closed.scope_key)} since {instant(closed.began_at)}:"
+            f" {closed.rule}, next probe due {away(closed.probe_at, seen.now)}"
         )
     _show_tasks(console, seen.tasks)
     for worker in seen.workers:
@@ -114,12 +116,14 @@ def _show_batch(console: Console, rows: Sequence[BatchCount], now: datetime) -> 
     total = sum(row.rows for row in rows)
     console.print(
         f"[bold]{escape(head.report)} / {escape(head.content_revision)} / {head.channel}[/bold]"
-        f"  {total} deliveries, authorised by {escape(head.authorized_by)}"
+        f"  {counted(total, 'delivery', 'deliveries')}, authorised by {escape(head.authorized_by)}"
         f" ({escape(head.authorization_id)})"
     )
     table = Table(box=None, pad_edge=False)
     for heading in ("", "status", "awaits", "earliest due", "due now"):
-        table.add_column(heading, justify="right" if heading in {"", "due now"} else "left")
+        table.add_column(
+            heading, justify="right" if heading in {"", "due now"} else "left", overflow="fold"
+        )
     for row in rows:
         contradicted = " (contradicted)" if row.contradicted else ""
         due = "-" if row.due_first is None else away(row.due_first, now)
@@ -137,7 +141,7 @@ def _terminal(status: str) -> bool:
 def _show_tasks(console: Console, tasks: Sequence[Task]) -> None:
     if not tasks:
         return
-    console.print(f"[bold]{len(tasks)} open tasks[/bold]")
+    console.print(f"[bold]{counted(len(tasks), 'open task')}[/bold]")
     for task in tasks:
         example = f", e.g. {task.intent_key.hex()[:12]}" if task.intent_key else ""
         console.print(f"  {task.kind}: {escape(task.cause)} in {escape(task.scope_key)}{example}")

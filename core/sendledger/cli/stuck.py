@@ -27,6 +27,9 @@ EDGES = (timedelta(days=1), timedelta(hours=1), timedelta(minutes=5))
 AGES = ("older", "<1d", "<1h", "<5m")
 """How far beyond the grace: the groups that :data:`EDGES` part, longest first."""
 
+KEY = "oldest"
+"""The column of intent keys, which are there to be copied."""
+
 WAITING = frozenset({Awaits.DISPATCH, Awaits.RETRY})
 PERSONAL = frozenset({Awaits.DECISION, Awaits.RELEASE})
 """What only a person can end."""
@@ -121,8 +124,13 @@ def _show_groups(
         return
     console.print(f"[bold]{heading}[/bold]")
     table = Table(box=None, pad_edge=False)
-    for name in ("rows", "what", "awaits", "late", "due", "oldest", "what to do"):
-        table.add_column(name, justify="right" if name == "rows" else "left")
+    for name in ("rows", "what", "awaits", "late", "due", KEY, "what to do"):
+        table.add_column(
+            name,
+            justify="right" if name == "rows" else "left",
+            overflow="fold",
+            no_wrap=name == KEY,
+        )
     for group in groups:
         table.add_row(
             str(group.rows),

@@ -110,6 +110,8 @@ def by_kind(found: Sequence[Task]) -> list[Task]:
 def _show_kind(console: Console, kind: str, found: Sequence[Task], now: datetime) -> None:
     console.print(f"[bold]{len(found)} {kind}[/bold]: {ACTIONS.get(kind, 'see the ledger')}")
     table = Table(box=None, pad_edge=False, show_header=False)
+    for name in ("number", "cause", "scope", "age", "key"):
+        table.add_column(overflow="fold", no_wrap=name in {"number", "key"})
     for task in found:
         example = task.intent_key.hex()[:12] if task.intent_key else ""
         table.add_row(

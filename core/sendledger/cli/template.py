@@ -14,6 +14,7 @@ from sendledger.cli.batch import placed, read_attaching, read_columns, read_inta
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.preview import show_preview, tell_reject
 from sendledger.cli.recipients import Format, Recipients, open_recipients
+from sendledger.cli.text import counted
 from sendledger.journal.batch import Reject
 from sendledger.journal.intake import Intake
 from sendledger.journal.plan import singly
@@ -118,7 +119,7 @@ def _summary(batch: BatchFile, intake: Intake, rows: Rows | None) -> str:
         f"shows {', '.join(intake.names) or 'no variables'}",
     ]
     if rows is not None:
-        said.append(f"{rows.read} rows, {rows.rejected} would be rejected")
+        said.append(f"{counted(rows.read, 'row')}, {rows.rejected} would be rejected")
     return "\n".join(said)
 
 

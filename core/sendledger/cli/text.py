@@ -1,4 +1,4 @@
-"""How instants and durations are shown to people."""
+"""How instants, durations and counts are shown to people."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def away(at: datetime, now: datetime) -> str:
     seconds = (at - now).total_seconds()
     size = _size(timedelta(seconds=abs(seconds)))
     return f"in {size}" if seconds >= 0 else f"{size} ago"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return *count* with its noun, such as ``1 row`` or ``2 rows``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def _size(span: timedelta) -> str:
