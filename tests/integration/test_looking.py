@@ -6,17 +6,48 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 import ledger_rig
 from findings import accepted, receipt, refused, unanswered
 from ledger_rig import Rig
+from plans import nodes_of, scans
 from sendledger.ledger.findings import Finding
 from sendledger.ledger.words import Source
 from sendledger.store import looking
 from sendledger.store.looking import Key
+from sendledger.store.statements import statement
 
 SLACK = timedelta(minutes=5)
+MANY = """
+WITH added AS (
+    INSERT INTO sendledger.intent (batch_id, intent_key, recipient_fingerprint,
+        destination_fingerprint, content_digest, eligible_at)
+    SELECT (SELECT min(batch_id) FROM sendledger.batch), decode(lpad(to_hex(n), 32, '0'), 'hex'),
+        decode(repeat('00', 16), 'hex'), decode(lpad(to_hex(n), 32, '0'), 'hex'),
+        decode(repeat('00', 16), 'hex'), now()
+    FROM generate_series(1, 20000) AS n
+    RETURNING intent_id, batch_id
+),
+opened AS (
+    INSERT INTO sendledger.attempt (intent_id, number, seq, result_due_at, unknown_due_at,
+        evidence_due_at, window_ends_at, claim_token, token_key_id, policy_revision, seal)
+    SELECT a.intent_id, 1, 1, now(), now(), now(), now(), gen_random_uuid(), 1, 'x',
+        decode(repeat('00', 8), 'hex')
+    FROM added AS a
+),
+told AS (
+    INSERT INTO sendledger.observation (intent_id, seq, attempt, source, outcome, rule, identity,
+        provider_reference, policy_revision, seal)
+    SELECT a.intent_id, 2, 1, 'channel', 'accepted', 'x', 'result/1', a.intent_id::text, 'x',
+        decode(repeat('00', 8), 'hex')
+    FROM added AS a
+)
+INSERT INTO sendledger.delivery (intent_id, batch_id, channel, lane, status, awaits, due_at, seq)
+SELECT a.intent_id, a.batch_id, 'mail', 1, 'submitted', 'evidence', now(), 2
+FROM added AS a
+"""
 
 
 @pytest.fixture
@@ -157,3 +188,20 @@ async def test_an_earlier_attempt_of_the_same_intent_is_a_rival(rig: Rig) -> Non
         f"DELETE FROM sendledger.delivery WHERE intent_id <> {one}",
     )
     assert await rivals(rig, one) == [(one, 2)]
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+async def test_rivals_are_found_without_reading_a_table_from_end_to_end(
+    database: str, *, analysed: bool
+) -> None:
+    async with ledger_rig.lend(database) as rig:
+        one, _ = await two_in_doubt(rig)
+        await rig.run(MANY)
+        if analysed:
+            await rig.run("ANALYZE")
+    wanted = {"channel": "mail", "intent_id": f"{{{one}}}", "number": "{1}", "slack": SLACK}
+    with psycopg.connect(database) as connection:
+        nodes = nodes_of(connection, statement("find_rivals"), wanted)
+    assert nodes
+    for table in ("delivery", "intent", "attempt", "observation"):
+        assert scans(nodes, table) == []

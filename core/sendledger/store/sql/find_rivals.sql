@@ -10,20 +10,30 @@ WITH undecided AS MATERIALIZED (
     FROM sendledger.delivery AS d
     WHERE d.channel = %(channel)s AND d.awaits = 'result'
 ),
+others AS MATERIALIZED (
+    SELECT i.intent_id, i.destination_fingerprint
+    FROM sendledger.intent AS i
+    WHERE i.intent_id = ANY (ARRAY(SELECT u.intent_id FROM undecided AS u))
+),
 wanted AS MATERIALIZED (
     SELECT w.intent_id, w.number, a.opened_at, a.result_due_at, i.destination_fingerprint
     FROM unnest(%(intent_id)s::bigint [], %(number)s::smallint []) AS w (intent_id, number)
-    INNER JOIN sendledger.attempt AS a ON a.intent_id = w.intent_id AND a.number = w.number
     INNER JOIN sendledger.intent AS i ON i.intent_id = w.intent_id
+    INNER JOIN sendledger.attempt AS a ON a.intent_id = w.intent_id AND a.number = w.number
+    WHERE i.intent_id = ANY (%(intent_id)s::bigint []) AND a.intent_id = ANY (%(intent_id)s::bigint [])
+),
+near AS MATERIALIZED (
+    SELECT w.*, o.intent_id AS rival_id
+    FROM others AS o
+    INNER JOIN wanted AS w ON w.destination_fingerprint = o.destination_fingerprint
 )
-SELECT w.intent_id, w.number, a.intent_id AS rival_id, a.number AS rival_number
-FROM undecided AS u
-INNER JOIN sendledger.intent AS i ON i.intent_id = u.intent_id
-INNER JOIN wanted AS w ON w.destination_fingerprint = i.destination_fingerprint
-INNER JOIN sendledger.attempt AS a ON a.intent_id = u.intent_id
-WHERE (a.intent_id, a.number) <> (w.intent_id, w.number)
-    AND a.opened_at <= w.result_due_at + %(slack)s
-    AND w.opened_at <= a.result_due_at + %(slack)s
+SELECT n.intent_id, n.number, n.rival_id, a.number AS rival_number
+FROM near AS n
+INNER JOIN sendledger.attempt AS a ON a.intent_id = n.rival_id
+WHERE a.intent_id = ANY (ARRAY(SELECT m.rival_id FROM near AS m))
+    AND (a.intent_id, a.number) <> (n.intent_id, n.number)
+    AND a.opened_at <= n.result_due_at + %(slack)s
+    AND n.opened_at <= a.result_due_at + %(slack)s
     AND NOT EXISTS (
         SELECT FROM sendledger.observation AS o
         WHERE o.intent_id = a.intent_id
