@@ -137,6 +137,14 @@ def test_a_bad_row_is_told_by_line_column_and_reason(
     assert "spy@" not in school.rejects.read_text()
 
 
+def test_what_to_do_about_a_row_is_told_once(school: School) -> None:
+    school.write_rows([pupil(1, first_name="Ann\nLee")])
+    school.plan()
+    ((_, _, reason, remedy),) = school.rejected()
+    assert reason == "the subject holds a line break or control character"
+    assert remedy == "take it out"
+
+
 def test_lines_are_counted_as_an_editor_does(school: School) -> None:
     two_lines = pupil(1, grade="B,\nbut better")
     school.write_rows([two_lines, [], pupil(2, guardian_email="nobody")])

@@ -27,6 +27,7 @@ from sendledger.journal.batch import (
     checked,
 )
 from sendledger.journal.plain import PlainTexts
+from sendledger.journal.refused import Refused, unwritable
 from sendledger.journal.variables import VariableRefused, write_variables
 from sendledger.keys import KeyRing
 from sendledger.ledger.identity import (
@@ -58,14 +59,6 @@ _SAMPLE_VALUE = "x"
 
 _Checked = tuple[str, Destination, str, tuple[Reference, ...]]
 """Recipient, destination, variables as JSON, attachments."""
-
-
-class _Refused(Exception):  # noqa: N818 - a refusal is the word for it
-    def __init__(self, field: str, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.field = field
-        self.reason = reason
-        self.remedy = remedy
 
 
 class Intake:
@@ -157,7 +150,7 @@ class Intake:
             text = self._plain.text(destination.address, row.variables)
             if text is None:
                 text = self._tried(recipient, destination, row.variables)
-        except _Refused as refused:
+        except Refused as refused:
             return Reject(
                 line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
             )
@@ -230,15 +223,15 @@ class Intake:
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")
         if not text:
-            raise _Refused(DESTINATION, "the destination is empty", "fill it in")
+            raise Refused(DESTINATION, "the destination is empty", "fill it in")
         if "\0" in text:
-            raise _Refused(DESTINATION, "the destination holds a NUL character", "take it out")
+            raise Refused(DESTINATION, "the destination holds a NUL character", "take it out")
         try:
             return self._port.destination(text)
         except DestinationRefused as refused:
-            raise _Refused(DESTINATION, refused.reason, refused.remedy) from None
+            raise Refused(DESTINATION, refused.reason, refused.remedy) from None
         except PluginFault as fault:
-            raise _Refused(DESTINATION, str(fault), "report it to the plugin's authors") from None
+            raise Refused(DESTINATION, str(fault), "report it to the plugin's authors") from None
 
     def _try_writing(self, key: bytes, destination: Destination, variables: dict[str, Any]) -> None:
         """Write the message once and throw it away: what cannot be written must not be planned."""
@@ -249,8 +242,8 @@ class Intake:
         for name in self.names:
             # The culprit is the variable without which the message can be written.
             if self._fault(key, destination, {**variables, name: _SAMPLE_VALUE}) is None:
-                raise _Refused(VARIABLE + name, reason, "correct the value")
-        raise _Refused("", reason, "correct the content or the row")
+                raise unwritable(VARIABLE + name, reason, "correct the value")
+        raise unwritable("", reason, "correct the content or the row")
 
     def _fault(
         self, key: bytes, destination: Destination, variables: Mapping[str, Any]
@@ -268,11 +261,11 @@ class Intake:
                 part.render(variables)
             except UnusableValue as error:
                 reason = f"found a {error.kind}; the content shows a text or a number"
-                raise _Refused(_variable(error), reason, "correct the value") from None
+                raise Refused(_variable(error), reason, "correct the value") from None
             except KeyError as error:
                 path = str(error.args[0])
                 reason = "the value is empty" if path in variables else f"{path} has no value"
-                raise _Refused(_variable(error), reason, "fill it in") from None
+                raise Refused(_variable(error), reason, "fill it in") from None
 
 
 def open_intake(batch: Batch, host: PluginHost, keys: KeyRing) -> Intake:
@@ -333,14 +326,14 @@ def _recipient(text: str) -> str:
     try:
         return identity_text("the recipient id", text)
     except IdentityError as error:
-        raise _Refused(RECIPIENT, str(error), "give the recipient the id it has with you") from None
+        raise Refused(RECIPIENT, str(error), "give the recipient the id it has with you") from None
 
 
 def _variables_text(variables: Mapping[str, Any]) -> str:
     try:
         return write_variables(variables)
     except VariableRefused as refused:
-        raise _Refused(VARIABLE + refused.name, refused.reason, "correct the value") from None
+        raise Refused(VARIABLE + refused.name, refused.reason, "correct the value") from None
 
 
 def _variable(error: KeyError) -> str:
