@@ -55,8 +55,6 @@ from sendledger.store.planning import NewBatch
 SAMPLE_TOKEN = "a" * 44
 DOMAINS_MAX = 4096
 _SAMPLE_VALUE = "x"
-
-
 _Checked = tuple[str, Destination, str, tuple[Reference, ...]]
 """Recipient, destination, variables as JSON, attachments."""
 
