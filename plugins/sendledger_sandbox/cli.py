@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from sendledger_sandbox.twilio import ACCOUNT_SID, AUTH_TOKEN, TwilioStandIn
 from sendledger_sandbox.twilio import LANGUAGE as TWILIO_LANGUAGE
 
 Server = CaptureServer | TwilioStandIn
+PORT_MAX = 65_535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,10 +26,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         server: Server = options.server(options)
         _run(server)
-    except (ScriptFault, OSError, ValueError) as error:
-        sys.stderr.write(f"sendledger_sandbox: cannot serve: {error}\n")
-        return 2
+    except OSError as error:
+        return _refuse(_reason(error, options))
+    except (ScriptFault, ValueError) as error:
+        return _refuse(str(error))
     return 0
+
+
+def _refuse(sentence: str) -> int:
+    sys.stderr.write(f"sendledger_sandbox: cannot serve: {sentence}\n")
+    return 2
+
+
+def _reason(error: OSError, options: argparse.Namespace) -> str:
+    """Return what the system refused: a file that *error* names, or else the address in *options*."""
+    about = error.filename or f"{options.host}:{options.port}"
+    # A loop wraps the system's words about an address in its own; a resolver's number is not the system's.
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return f"{about}: {error.strerror or error}"
+    return f"{about}: {os.strerror(error.errno).lower()}"
 
 
 def _smtp_server(options: argparse.Namespace) -> CaptureServer:
@@ -115,9 +133,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to {PORT_MAX}")
+    return int(text)
+
+
 def _add_common_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--port", type=int, required=True, help="port to listen on; 0 takes a free one"
+        "--port", type=_port, required=True, help="port to listen on; 0 takes a free one"
     )
     command.add_argument(
         "--journal", type=Path, required=True, metavar="FILE", help="one JSON line a message"

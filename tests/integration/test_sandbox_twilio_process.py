@@ -94,7 +94,7 @@ async def test_what_cannot_be_served_is_one_sentence_and_exit_code_2(tmp_path: P
         (["--journal", str(tmp_path / "new"), "--script", "explode"], b"explode does not begin"),
         (["--journal", str(tmp_path / "new"), "--number", "+1=explode"], b"explode does not begin"),
         (["--journal", str(tmp_path / "journal")], b"no journal entry"),
-        (["--journal", str(tmp_path / "missing" / "journal")], b"No such file"),
+        (["--journal", str(tmp_path / "missing" / "journal")], b"no such file"),
     ):
         command = (sys.executable, "-m", "sendledger_sandbox", "twilio", "--port", "0", *options)
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
