@@ -53,6 +53,18 @@ def holders(site: Site, reference: str) -> list[str]:
     return [recipient_id for (recipient_id,) in found]
 
 
+def told_of_letter_7(site: Site, recipient_id: str) -> None:
+    """Let a receipt have told the attempt of *recipient_id* that letter 7 is its own."""
+    site.select(
+        "INSERT INTO sendledger.observation (intent_id, seq, attempt, source, outcome, rule, identity,"
+        " later, provider_reference, policy_revision, seal)"
+        " SELECT s.intent_id, d.seq + 1, 1, 'receipt', 'accepted', 'courier.sent', 'x', true,"
+        " 'letter-7', 'x', decode(repeat('00', 8), 'hex')"
+        " FROM sendledger.recipient_secret AS s INNER JOIN sendledger.delivery AS d USING (intent_id)"
+        f" WHERE s.recipient_id = '{recipient_id}'"
+    )
+
+
 # --- at the same moment ----------------------------------------------------------------------
 
 
@@ -80,13 +92,7 @@ async def test_what_another_attempt_is_told_of_meanwhile_is_no_find(placed: Plac
     office.names = {"sam@home.test": "letter-7"}
 
     async def tell() -> None:
-        site.select(
-            "INSERT INTO sendledger.observation (intent_id, seq, attempt, source, outcome, rule,"
-            " identity, later, provider_reference, policy_revision, seal)"
-            " SELECT d.intent_id, d.seq + 1, 1, 'receipt', 'accepted', 'courier.sent', 'x', true,"
-            " 'letter-7', 'x', decode(repeat('00', 8), 'hex')"
-            " FROM sendledger.delivery AS d WHERE d.status = 'submitted'"
-        )
+        told_of_letter_7(site, "s0")
 
     office.thinks = tell
     site.select(SOON + " AND status = 'ambiguous'")
@@ -104,12 +110,7 @@ async def test_what_its_own_receipt_told_meanwhile_outweighs_what_looks_like_it(
     office.shows = "letter-9"
 
     async def tell() -> None:
-        site.select(
-            "INSERT INTO sendledger.observation (intent_id, seq, attempt, source, outcome, rule,"
-            " identity, later, provider_reference, policy_revision, seal)"
-            " SELECT d.intent_id, d.seq + 1, 1, 'receipt', 'accepted', 'courier.sent', 'x', true,"
-            " 'letter-7', 'x', decode(repeat('00', 8), 'hex') FROM sendledger.delivery AS d"
-        )
+        told_of_letter_7(site, "s0")
 
     office.thinks = tell
     site.select(SOON)
@@ -158,6 +159,25 @@ async def test_two_in_doubt_with_their_own_words_for_one_address_are_told_apart(
     site.select(SOON)
     await look(site)
     assert stand(site) == [("submitted", "evidence")] * 2
+
+
+async def test_a_person_is_told_once_of_who_was_believed_for_the_letter_of_another(
+    placed: Placed,
+) -> None:
+    """The one whose letter it is heard of it only after the find."""
+    site, office = placed
+    await submitted(placed, 2, lost=True)
+    office.names = {"pat0@home.test": "letter-7"}
+    site.select(SOON)
+    await look(site)
+    told_of_letter_7(site, "s1")
+    office.word = "arrived"
+    for _ in range(2):
+        site.select(SOON)
+        await look(site)
+    assert site.row("s0").status == "submitted"
+    assert site.tasks() == [("unknown", "look-up.taken", site.tasks()[0][2])]
+    assert steps(site).count(("policy", "look-up.taken")) == 1
 
 
 # --- what the ledger says ----------------------------------------------------------------------

@@ -28,7 +28,8 @@ class Answered:
 
     It was asked about by the reference ``known``, if any, when its row stood at ``seq``.
     ``absence_is_proof`` is what the channel declares of an attempt that its provider does not know;
-    ``shared`` says that another attempt could lay claim to the very message that was found.
+    ``shared`` says that another attempt could lay claim to the very message that was found, ``taken`` that
+    what the attempt is known by turned out to be another's.
     """
 
     intent_id: int
@@ -38,6 +39,7 @@ class Answered:
     known: str | None = None
     absence_is_proof: bool = False
     shared: bool = False
+    taken: bool = False
 
     @property
     def key(self) -> Key:
@@ -96,9 +98,12 @@ class Answered:
     def _untold(self, standing: Standing) -> Sequence[Finding]:
         """Propose what follows from several candidates, or from none where that is proof.
 
-        Absence proves nothing before the wait is over: the provider may not have got to it yet.
+        Absence proves nothing before the wait is over: the provider may not have got to it yet. Who was
+        believed accepted for another's message is put to a person, too.
         """
         delivery, now = standing.delivery, standing.locked.now
+        if self.taken and self.number in standing.accepted_attempts():
+            return [decisions.ask(self.number, rule="look-up.taken", now=now)]
         open_question = (
             self.found.failed is None
             and delivery.awaits is Awaits.EVIDENCE
@@ -150,7 +155,8 @@ def _without_others(answer: Answered, owners: Mapping[str, AbstractSet[Key]]) ->
         for receipt in answer.found.receipts
         if answer.key in owners.get(receipt.evidence.provider_reference or "", {answer.key})
     )
-    return replace(answer, found=replace(answer.found, receipts=receipts))
+    taken = answer.key not in owners.get(answer.known or "", {answer.key})
+    return replace(answer, taken=taken, found=replace(answer.found, receipts=receipts))
 
 
 def attempts_to_ask(standing: Standing, looked_at: datetime | None) -> Sequence[int]:
