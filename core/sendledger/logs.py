@@ -25,11 +25,14 @@ REDACTED = "[redacted]"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 LIBRARIES = ("aiosmtplib", "alembic", "asyncio", "psycopg", "sqlalchemy", "twilio", "uvicorn")
 
+QUIET = ("psycopg.pool",)
+"""Its warnings are a dozen a second while the database is away, which we say ourselves."""
+
 SAFE_KEYS = frozenset(
     """
-    attempt_number attempts awaits batch cause channel claimed claims constraint content_revision count
-    distribution due_at enhanced_code event exception failed fault fold held hook installation intent_id intent_key
-    intents lane lease level limit line logger loop migration oldest opened outcome pending pid plugin
+    attempt_number attempts awaits batch cause channel claimed claims constraint content_id content_revision
+    count distribution due_at enhanced_code event exception failed fault fold held hook installation intent_id
+    intent_key intents lane lease level limit line logger loop migration oldest opened outcome pending pid plugin
     policy_revision port probes provenance purpose reason recorded recovered release reply_code revision
     route rows rule ruling scope scope_key seq sessions signal slots source sqlstate stage statement status step
     task timestamp tries until version wake_at worker
@@ -224,6 +227,8 @@ class _Router(logging.Handler):
 def _route_libraries() -> None:
     for name in LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     if _router not in root.handlers:

@@ -129,7 +129,7 @@ def test_the_members_of_a_group_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["aiosmtplib", "asyncio", "uvicorn.error", "twilio.http", "psycopg.pool"]
+    "name", ["aiosmtplib", "asyncio", "uvicorn.error", "twilio.http", "psycopg"]
 )
 def test_libraries_are_heard_from_warning_on(out: io.StringIO, name: str) -> None:
     logging.getLogger(name).info("AUTH PLAIN secret")
@@ -138,6 +138,14 @@ def test_libraries_are_heard_from_warning_on(out: io.StringIO, name: str) -> Non
     line = last(out)
     assert line["event"] == "error connecting in '[redacted]': ValueError"
     assert (line["logger"], line["level"]) == (name, "warning")
+
+
+def test_a_pool_that_cannot_connect_says_so_to_nobody(out: io.StringIO) -> None:
+    pool = logging.getLogger("psycopg.pool")
+    pool.warning("error connecting in %r: %s", "pool-1", ValueError("secret"))
+    assert out.getvalue() == ""
+    pool.error("broken")
+    assert last(out)["event"] == "broken"
 
 
 def test_what_a_library_spliced_in_itself_is_cut_off(out: io.StringIO) -> None:

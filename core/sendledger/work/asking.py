@@ -38,7 +38,7 @@ class Asking:
                 asked = await self._write(row)
             except (PluginFault, ValueError) as fault:  # its content does not compile now
                 log.warning(
-                    "look-up not written", content=row.content_id, fault=type(fault).__name__
+                    "look-up not written", content_id=row.content_id, fault=type(fault).__name__
                 )
                 answers.append((row, Found(failed="unwritten")))
                 continue

@@ -59,6 +59,7 @@ class Listener:
                     self._wake.get(channel, _nobody)()
                 elif not self.listening:
                     self.listening = True
+                    log.info("listening")
                     self._wake_all()
 
     def _wake_all(self) -> None:
