@@ -214,13 +214,24 @@ def test_what_hangs_on_an_intent_needs_it_and_never_moves_to_another(
         ledger.execute(move)
 
 
-def test_of_many_rows_in_one_statement_not_one_may_lack_its_intent(ledger: Ledger) -> None:
+SECRETS = "INSERT INTO sendledger.recipient_secret SELECT n, 'p', 'd', '{}' FROM unnest(%s::bigint []) AS n"
+
+
+@pytest.mark.parametrize("intent_ids", [[1, 2, 99, 3], [2, 3, 4, 5], [4, 5], [0, 1, 2], [5, 6]])
+def test_of_many_rows_in_one_statement_not_one_may_lack_its_intent(
+    ledger: Ledger, intent_ids: list[int]
+) -> None:
     with pytest.raises(errors.ForeignKeyViolation, match="its intent"), ledger.transaction():
-        ledger.execute(
-            "INSERT INTO sendledger.recipient_secret"
-            " SELECT n, 'p', 'd', '{}' FROM unnest(ARRAY[1, 2, 99, 3]) AS n"
-        )
+        ledger.execute(SECRETS, [intent_ids])
     assert count(ledger, "recipient_secret") == 0
+
+
+@pytest.mark.parametrize("intent_ids", [[], [4, 2, 3, 1], [1, 2, 4]])
+def test_many_rows_in_one_statement_may_come_in_any_order_and_with_gaps(
+    ledger: Ledger, intent_ids: list[int]
+) -> None:
+    ledger.execute(SECRETS, [intent_ids])
+    assert count(ledger, "recipient_secret") == len(intent_ids)
 
 
 def test_intents_are_never_read_one_after_the_other_to_find_one(database: str) -> None:
