@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
+from struct import Struct
 
 NO_FIELD = b"\xff\xff\xff\xff"
 """A field that is null."""
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
+_BIGINT = Struct(">iq")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -36,7 +38,7 @@ def copy_rows(*columns: Iterable[bytes], count: int, constants: Sequence[bytes] 
 
 def bigint_fields(numbers: Iterable[int]) -> list[bytes]:
     """Return *numbers* as ``bigint``."""
-    return [b"\0\0\0\x08" + number.to_bytes(8, "big", signed=True) for number in numbers]
+    return list(map(_BIGINT.pack, repeat(_BIGINT.size - 4), numbers))
 
 
 def text_fields(texts: Iterable[str]) -> list[bytes]:
@@ -60,10 +62,9 @@ def instant_field(instant: datetime | None) -> bytes:
     return NO_FIELD if instant is None else bigint_field((instant - _EPOCH) // _MICROSECOND)
 
 
-def bytes_fields(items: Iterable[bytes | None], *, item_bytes: int) -> list[bytes]:
+def bytes_fields(items: Sequence[bytes | None], *, item_bytes: int) -> list[bytes]:
     """Return *items*, each of *item_bytes* or None, as ``bytea``. Raises ``ValueError``."""
     length = item_bytes.to_bytes(4, "big")
-    fields = [NO_FIELD if item is None else length + item for item in items]
-    if not set(map(len, fields)) <= {len(NO_FIELD), len(length) + item_bytes}:
+    if not {len(item) for item in items if item is not None} <= {item_bytes}:
         raise ValueError(f"expected items of {item_bytes} bytes")
-    return fields
+    return [NO_FIELD if item is None else length + item for item in items]

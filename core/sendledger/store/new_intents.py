@@ -75,16 +75,17 @@ class IntentsCopy:
         """Yield the rows of ``copy_intents``."""
         constants = (self._batch_id, self._eligible_at, instant_field(not_after))
         for ids, rows in self._blocks:
+            keys, recipients, destinations, contents, *_, domains, attached, _ = zip(
+                *rows, strict=True
+            )
             yield copy_rows(
                 ids,
-                bytes_fields([row.intent_key for row in rows], item_bytes=DIGEST_BYTES),
-                bytes_fields([row.recipient_fingerprint for row in rows], item_bytes=DIGEST_BYTES),
-                bytes_fields(
-                    [row.destination_fingerprint for row in rows], item_bytes=DIGEST_BYTES
-                ),
-                bytes_fields([row.content_digest for row in rows], item_bytes=DIGEST_BYTES),
-                bytes_fields([row.domain_key for row in rows], item_bytes=DOMAIN_KEY_BYTES),
-                _attached([row.attachments for row in rows]),
+                bytes_fields(keys, item_bytes=DIGEST_BYTES),
+                bytes_fields(recipients, item_bytes=DIGEST_BYTES),
+                bytes_fields(destinations, item_bytes=DIGEST_BYTES),
+                bytes_fields(contents, item_bytes=DIGEST_BYTES),
+                bytes_fields(domains, item_bytes=DOMAIN_KEY_BYTES),
+                _attached(attached),
                 count=len(rows),
                 constants=constants,
             )
@@ -92,12 +93,13 @@ class IntentsCopy:
     def secrets(self) -> Iterator[bytes]:
         """Yield the rows of ``copy_secrets``."""
         for ids, rows in self._blocks:
+            *_, recipient_ids, destinations, variables, _, _, places = zip(*rows, strict=True)
             yield copy_rows(
                 ids,
-                text_fields([row.recipient_id for row in rows]),
-                text_fields([row.destination for row in rows]),
-                text_fields([row.variables for row in rows]),
-                _attached([row.attachment_places for row in rows]),
+                text_fields(recipient_ids),
+                text_fields(destinations),
+                text_fields(variables),
+                _attached(places),
                 count=len(rows),
             )
 
