@@ -40,6 +40,16 @@ def test_parts_without_html_are_sent_as_they_were_written() -> None:
     )
 
 
+@pytest.mark.parametrize("part", ["subject", "text", "html", "mjml"])
+@pytest.mark.parametrize("written", ["", " \n"])
+def test_a_part_that_says_nothing_is_refused(part: str, written: str) -> None:
+    told = refusal(inline_css=False, **{"text": "x", part: written})
+    assert (told.part, told.sentence) == (
+        part,
+        "the part is empty; write what it says, or leave it out",
+    )
+
+
 def test_a_channel_without_html_is_left_its_parts_and_told_that_it_has_no_style_sheets() -> None:
     parts = {"text": "x", "html": "<p>x</p>"}
     assert typeset(parts, {"text": False}).parts == parts
@@ -229,7 +239,7 @@ def test_there_must_be_html_to_move_rules_into() -> None:
         ("<p>" + "<div>" * 600 + "deep" + "</div>" * 600, "deep\n"),
         ("<?xml version='1.0' encoding='latin-1'?><p>ü</p>", "ü\n"),
         ("<!-- nothing -->", "\n"),
-        ("", "\n"),
+        ("<br>", "\n"),
     ],
 )
 def test_html_has_a_text_beside_it(html: str, text: str) -> None:

@@ -50,8 +50,10 @@ def typeset(
 ) -> Typeset:
     """Return what is sent for *parts* as their author wrote them; *spec* is what the channel renders.
 
-    A channel without an HTML part takes them as they are. Raises :class:`TemplateError`.
+    A channel without an HTML part takes them as they are. Raises :class:`TemplateError`, for an empty
+    part too: a file that was never saved would go out to everybody.
     """
+    _refuse_empty(parts)
     made = dict(parts)
     if spec.get(HTML):
         if MJML in made:
@@ -67,6 +69,12 @@ def typeset(
         raise TemplateError("the channel has no HTML part; leave it out", part="inline_css")
     authored = {name: text for name, text in parts.items() if made.get(name) != text}
     return Typeset(parts=made, authored=authored)
+
+
+def _refuse_empty(parts: Mapping[str, str]) -> None:
+    for name, text in parts.items():
+        if not text.strip():
+            raise TemplateError("the part is empty; write what it says, or leave it out", part=name)
 
 
 def _made_of(made: Mapping[str, str], make: Callable[..., str]) -> str:
