@@ -6,11 +6,13 @@ import asyncio
 import time
 
 import pytest
+from psycopg.errors import ProgramLimitExceeded
 
 from acceptance.door import Door
 from sendledger.store.database import Database, DatabaseAway
 
 DEADLINE_S = 20.0
+TOO_LONG = "INSERT INTO t SELECT string_agg(md5(g::text), '') FROM generate_series(1, 1000) AS g"
 
 
 async def test_whoever_waits_for_the_database_has_it_as_soon_as_it_is_back(
@@ -34,6 +36,21 @@ async def test_whoever_waits_in_vain_is_told_that_the_database_is_away(
         for timeout_s in (0.05, 1.2):
             with pytest.raises(DatabaseAway, match="does not answer"):
                 await borrow(database, timeout_s=timeout_s)
+
+
+async def test_a_value_that_an_index_cannot_hold_is_no_reason_to_wait_for_the_database(
+    shared_database: str,
+) -> None:
+    """The driver calls that error operational, as those of a server that is gone."""
+    async with Database(shared_database) as database:
+        with pytest.raises(ProgramLimitExceeded):
+            await store_too_long(database)
+
+
+async def store_too_long(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute("CREATE TEMPORARY TABLE t (x text UNIQUE) ON COMMIT DROP")
+        await connection.execute(TOO_LONG)
 
 
 async def borrow(database: Database, *, timeout_s: float) -> None:

@@ -34,6 +34,9 @@ _AWAY = (
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
 
+_LIMIT_EXCEEDED = "54"
+"""The class of errors that a value is at fault for, though the driver calls them operational."""
+
 # In one round trip, and for each transaction: a pooler may give every one another session.
 _BEGIN = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 _READ_SERVER = statement("read_server")
@@ -101,6 +104,8 @@ class Database:
             yield connection
             self._worked_at[connection] = time.monotonic()
         except _AWAY as error:
+            if (error.sqlstate or "").startswith(_LIMIT_EXCEEDED):
+                raise
             self._doubted_at = time.monotonic()
             raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
         finally:
