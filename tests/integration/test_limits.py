@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -50,7 +49,7 @@ async def claimed(rig: Rig, count: int) -> list[Claim]:
 
 
 def opening(rig: Rig, claim: Claim) -> Opening:
-    return replace(rig.opening(*claim), domain_key=claim[0].domain_key)
+    return rig.opening(*claim)._replace(domain_key=claim[0].domain_key)
 
 
 async def open_some(

@@ -62,7 +62,7 @@ async def test_a_group_opens_what_may_go_and_nothing_else(rig: Rig) -> None:
     await rig.plan(3)
     claims = await rig.claim(3)
     openings = [rig.opening(row, token) for row, token in claims]
-    late = replace(openings[1], go_until=LONG_AGO)
+    late = openings[1]._replace(go_until=LONG_AGO)
     opened = await rig.open(openings[0], late, openings[2])
     assert opened == {openings[0].intent_id, openings[2].intent_id}
     assert await untouched(rig, claims[1][0])
@@ -161,7 +161,7 @@ async def test_an_attempt_without_its_decision_is_refused_by_the_database(rig: R
     [(row, token)] = await rig.claim()
     assert row.decision_seq == 3
     with pytest.raises(Exception, match="violates check constraint"):
-        await rig.open(replace(rig.opening(row, token), decision_seq=None))
+        await rig.open(rig.opening(row, token)._replace(decision_seq=None))
     assert await rig.open(rig.opening(row, token)) == {intent_id}
 
 

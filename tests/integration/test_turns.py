@@ -241,7 +241,7 @@ async def test_without_a_rate_nothing_is_asked_and_nothing_is_kept(rig: Rig) -> 
 async def rows(rig: Rig) -> list[Claimed]:
     """Return claimed rows, all of one domain."""
     await rig.plan(30)
-    return [replace(row, domain_key=b"d" * 16) for row, _ in await rig.claim(30)]
+    return [row._replace(domain_key=b"d" * 16) for row, _ in await rig.claim(30)]
 
 
 def instants(later: Iterable[tuple[Claimed, datetime]]) -> list[datetime]:
@@ -266,7 +266,7 @@ async def test_rows_of_other_domains_and_of_none_do_not_wait_in_a_full_line(
 ) -> None:
     taking = TurnTaking(rig.database, "mail", Limits(domain_per_second=1))
     await taking.sift(rows[:10])
-    other, none = replace(rows[10], domain_key=b"o" * 16), replace(rows[11], domain_key=None)
+    other, none = rows[10]._replace(domain_key=b"o" * 16), rows[11]._replace(domain_key=None)
     going, later = await taking.sift([*rows[12:15], other, none])
     assert {row.intent_id for row in going} == {other.intent_id, none.intent_id}
     assert len(later) == 3

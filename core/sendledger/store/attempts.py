@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sendledger.store.columns import array
@@ -18,11 +18,11 @@ _OPEN = statement("open_attempts")
 _FIND_OPENED = statement("find_opened")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Opening(NamedTuple):
     """One attempt that is to be opened, fenced by its claim token and the seq that was read.
 
-    ``units`` is how many units its message is charged as, where the channel counts any.
+    ``units`` is how many units its message is charged as, where the channel counts any. A tuple, because
+    there is one for each delivery.
     """
 
     intent_id: int
@@ -61,15 +61,16 @@ async def open_attempts(
 
 
 def _parameters(openings: Sequence[Opening], terms: Terms) -> dict[str, Any]:
+    by_field = dict(zip(Opening._fields, map(array, zip(*openings, strict=True)), strict=True))
     return {
         "dispatch_lock": DISPATCH_LOCK,
-        "intent_ids": array([opening.intent_id for opening in openings]),
-        "seqs": array([opening.seq for opening in openings]),
-        "decision_seqs": array([opening.decision_seq for opening in openings]),
-        "claim_tokens": array([opening.claim_token for opening in openings]),
-        "go_until": array([opening.go_until for opening in openings]),
-        "seals": array([opening.seal for opening in openings]),
-        "units": array([opening.units for opening in openings]),
+        "intent_ids": by_field["intent_id"],
+        "seqs": by_field["seq"],
+        "decision_seqs": by_field["decision_seq"],
+        "claim_tokens": by_field["claim_token"],
+        "go_until": by_field["go_until"],
+        "seals": by_field["seal"],
+        "units": by_field["units"],
         "handoff_max": terms.handoff_max,
         "unknown_wait": terms.unknown_wait,
         "evidence_wait": terms.evidence_wait,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from sendledger.ledger.words import Lane
 from sendledger.store.columns import array
@@ -27,9 +27,11 @@ _HELD_UNTIL = statement("read_held_until")
 _NEXT_DUE = statement("next_due")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """A claimed row with all that authorising and writing it needs. The secrets are None once erased."""
+class Claimed(NamedTuple):
+    """A claimed row with all that authorising and writing it needs. The secrets are None once erased.
+
+    A tuple, because there is one for each delivery; the fields are the columns of the claim, in order.
+    """
 
     intent_id: int
     batch_id: int
@@ -53,9 +55,12 @@ class Claimed:
     variables: dict[str, Any] | None
     attachments: list[dict[str, Any]] | None = None
     attachment_places: list[dict[str, Any]] | None = None
-    paused_scope: str | None
-    closed_until: datetime | None
-    suppressions: list[dict[str, str]] | None
+    paused_scope: str | None = None
+    closed_until: datetime | None = None
+    suppressions: list[dict[str, str]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Claimed(intent_id={self.intent_id})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +83,10 @@ class ClaimRequest:
 
 async def claim_deliveries(connection: Connection, request: ClaimRequest) -> list[Claimed]:
     """Claim due rows, oldest first; never more than ``claim_max``."""
-    async with connection.cursor(row_factory=class_row(Claimed)) as cursor:
-        await cursor.execute(
-            _CLAIM, {name: getattr(request, name) for name in ClaimRequest.__slots__}
-        )
-        return await cursor.fetchall()
+    cursor = await connection.execute(
+        _CLAIM, {name: getattr(request, name) for name in ClaimRequest.__slots__}
+    )
+    return list(map(Claimed._make, await cursor.fetchall()))
 
 
 async def renew_leases(

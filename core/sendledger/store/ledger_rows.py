@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from psycopg.rows import class_row
 
-from sendledger.store.columns import columns
+from sendledger.store.columns import array, columns
 from sendledger.store.database import Connection
 from sendledger.store.statements import statement
 
@@ -136,9 +136,11 @@ class DeliveryRow:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedRow:
-    """The answer of the common case: attempt *number* was accepted; *seq* is the one after its opening."""
+class AcceptedRow(NamedTuple):
+    """The answer of the common case: attempt *number* was accepted; *seq* is the one after its opening.
+
+    A tuple, because there is one for each delivery.
+    """
 
     intent_id: int
     number: int
@@ -202,9 +204,8 @@ async def record_accepted(
 
     *asked* are the channels whose provider can be asked: their rows wake as soon as they are overdue.
     """
-    parameters: dict[str, Any] = {
-        f"{name}s": values for name, values in columns(AcceptedRow, rows).items()
-    }
+    names = (f"{name}s" for name in AcceptedRow._fields)
+    parameters: dict[str, Any] = dict(zip(names, map(array, zip(*rows, strict=True)), strict=True))
     parameters |= {"policy_revision": policy_revision, "asked": sorted(asked)}
     cursor = await connection.execute(_ACCEPTED, parameters)
     return {row[0] for row in await cursor.fetchall()}
