@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -40,6 +41,9 @@ PROMISES = {
     "log_parameter_max_length_on_error": "0",
 }
 """Given on the command line at every start, where no file in the data directory can undo them."""
+
+
+_ERROR = re.compile(r"(?:error|ERROR|FATAL|PANIC): +(.+)")
 
 
 def server_options(settings: dict[str, str]) -> list[str]:
@@ -124,12 +128,18 @@ def _initdb(data: Path, password: Path) -> list[str]:
     ]
 
 
+def _reason(told: str) -> str:
+    """Return the first error in *told*: what is tidied up after it comes last."""
+    if found := _ERROR.search(told):
+        return found[1]
+    return (told.strip().splitlines() or ["no message"])[-1]
+
+
 def _run(launcher: Launcher, *command: str, keep: int, stdin: str = "") -> None:
     done = launcher.run(*command, keep=keep, stdin=stdin)
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
         raise PostgresError(
-            f"{command[0]} could not make the data directory: {lines[-1]};"
+            f"{command[0]} could not make the data directory: {_reason(done.stderr)};"
             " look at the free space and the permissions of the state directory"
         )
 
