@@ -29,7 +29,8 @@ TASKS_MAX = 1000
 TaskId = Annotated[int, typer.Argument(metavar="ID", help="The task's number, as listed.", min=1)]
 
 ACTIONS: Mapping[str, str] = {
-    "failed": "reach the person another way, or mend the address and plan again",
+    "failed": "reach them another way, or mend what the rule names and plan them anew,"
+    " under a new content_revision",
     "unknown": "ask the relay's log by the Message-ID, which begins with the intent key",
     "contradicted": "two answers that cannot both be true: `sendledger explain` shows them",
     "held": "mend the cause, then `sendledger resume CAUSE`",
