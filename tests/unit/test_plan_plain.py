@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sendledger.journal.batch import Authorization, Batch, Reject, Row
+from sendledger.journal.batch import Authorization, Batch, Entry, Reject, Row
 from sendledger.journal.intake import Intake
 from sendledger.journal.plain import PlainTexts
 from sendledger.journal.variables import write_variables
@@ -140,6 +140,43 @@ def test_every_row_has_the_same_intent_or_the_same_reject_as_if_it_was_written(
     assert trusting.read(row) == trying.read(row)
 
 
+rows = st.builds(
+    Row,
+    st.just(2),
+    st.one_of(st.just("s1"), texts),
+    st.one_of(st.just("p1@home.test"), texts),
+    st.fixed_dictionaries(
+        dict.fromkeys(["name", "grade", "note"], st.one_of(st.just("B"), st.just("B"), values))
+    ),
+    st.just(()),
+)
+entries = st.lists(
+    st.one_of(rows, st.just(Reject(line=3, field="", reason="ragged", remedy="mend it"))),
+    max_size=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(given_entries=entries)
+def test_rows_read_together_have_what_each_has_alone(
+    trusting: Intake, given_entries: list[Entry]
+) -> None:
+    assert trusting.read_all(given_entries) == [
+        entry if isinstance(entry, Reject) else trusting.read(entry) for entry in given_entries
+    ]
+
+
+def test_one_odd_value_among_many_rows_has_few_of_them_written(
+    host: PluginHost, folder: Path
+) -> None:
+    intake, counted = intake_of(host, folder, plain_text=True)
+    intake.read(GOOD)
+    before = counted.writes
+    odd = GOOD._replace(variables={**GOOD.variables, "name": 'Ann "A"'})
+    assert not any(isinstance(one, Reject) for one in intake.read_all([*[GOOD] * 60, odd, GOOD]))
+    assert counted.writes == before + 1
+
+
 def test_of_many_plain_rows_few_are_written(host: PluginHost, folder: Path) -> None:
     trusting, few = intake_of(host, folder, plain_text=True)
     trying, all_of_them = intake_of(host, folder, plain_text=False)
@@ -175,7 +212,7 @@ def test_what_is_told_at_sight_is_stored_as_it_always_is(given_values: list[str]
     plain = PlainTexts(("a", "ä-b"), Agreeable())
     plain.prove(lambda _: True)
     variables = dict(zip(("a", "ä-b"), given_values, strict=True))
-    found = plain.text("p@home.test", {**variables, "other": object()})
+    (found,) = plain.texts(["p@home.test"], [{**variables, "other": object()}])
     assert found in {None, write_variables_or_none(variables)}
 
 
@@ -233,13 +270,14 @@ def test_a_writer_that_promises_nothing_is_asked_each_time() -> None:
 
     plain = PlainTexts(("name",), Mute())
     plain.prove(lambda _: True)
-    assert plain.text("p1@home.test", {"name": "Ann"}) is None
+    assert plain.texts(["p1@home.test"], [{"name": "Ann"}]) == [None]
 
 
 def test_the_promise_of_email_reaches_planning(host: PluginHost, folder: Path) -> None:
     intake = Intake(BATCH, host.channel("email"), KeyRing.load_or_create(folder / "keys.json"))
     intake.read(GOOD)
-    assert intake._plain.text(GOOD.destination, GOOD.variables) == write_variables(GOOD.variables)
+    found = intake._plain.texts([GOOD.destination], [GOOD.variables])
+    assert found == [write_variables(GOOD.variables)]
 
 
 # --- what a reject leaves behind -------------------------------------------------------------

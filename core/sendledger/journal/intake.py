@@ -5,13 +5,10 @@ Everything that the recipients of a batch share is worked out once; a recipient 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
-from sendledger.attachments import Reference, facts_text, identity_of, places_text
 from sendledger.content import CompiledContent, TemplateError, UnusableValue, load_content
 from sendledger.content.tags import fault_at, first_use
 from sendledger.content.typesetting import Typeset, typeset
@@ -26,14 +23,13 @@ from sendledger.journal.batch import (
     Row,
     checked,
 )
+from sendledger.journal.intents import Intents, Written
 from sendledger.journal.plain import PlainTexts
 from sendledger.journal.refused import Refused, unwritable
 from sendledger.journal.variables import VariableRefused, write_variables
 from sendledger.keys import KeyRing
 from sendledger.ledger.identity import (
     IdentityError,
-    IntentKeys,
-    Keyed,
     identity_text,
 )
 from sendledger.ledger.words import Lane
@@ -49,14 +45,15 @@ from sendledger.plugin import (
 from sendledger.plugin.faults import PluginFault
 from sendledger.plugin.host import PluginHost
 from sendledger.plugin.port import ChannelPort
-from sendledger.store.new_intents import DOMAIN_KEY_BYTES, NewIntent
+from sendledger.store.new_intents import NewIntent
 from sendledger.store.planning import NewBatch
 
 SAMPLE_TOKEN = "a" * 44
-DOMAINS_MAX = 4096
 _SAMPLE_VALUE = "x"
-_Checked = tuple[str, Destination, str, tuple[Reference, ...]]
-"""Recipient, destination, variables as JSON, attachments."""
+_Addressed = tuple[str, Destination, Row]
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class Intake:
@@ -81,16 +78,7 @@ class Intake:
         self._written = batch.parts
         self._writer = _prepare(self.content, port)
         self._plain = PlainTexts(self.names, self._writer)
-        self._content_digests = Keyed(keys.intent_key_key, self.content.revision_hex)
-        self._intent_keys = IntentKeys(
-            keys.intent_key_key,
-            report=self.batch.report,
-            channel=port.name,
-            revision=self.batch.content_revision,
-        )
-        self._recipient_prints = Keyed(keys.recipient_key)
-        self._destination_prints = Keyed(keys.destination_key)
-        self._domain_key = lru_cache(DOMAINS_MAX)(self._key_of_domain)
+        self._intents = Intents(self.batch, keys, revision_hex=self.content.revision_hex)
 
     def header(self, content_id: int) -> NewBatch:
         """Return the batch header, with the stored content as *content_id*. Raises ``PluginFault``."""
@@ -126,11 +114,10 @@ class Intake:
         """Return the intent of *row*, which the channel can write and address; never raises for a row."""
         return self.read_all([row])[0]
 
-    def read_all(self, entries: Sequence[Entry]) -> list[NewIntent | Reject]:
+    def read_all(self, entries: Sequence[Entry]) -> Sequence[NewIntent | Reject]:
         """Return what :meth:`read` does for each of *entries*, in order; a reject stays what it is."""
-        found = [entry if isinstance(entry, Reject) else self._check(entry) for entry in entries]
-        intents = iter(self._intents([one for one in found if not isinstance(one, Reject)]))
-        return [one if isinstance(one, Reject) else next(intents) for one in found]
+        addressed = _passed(entries, self._address_all)
+        return _passed(_passed(addressed, self._write_all), self._intents.make)
 
     def message(self, row: Row, attachments: tuple[Attachment, ...] = ()) -> bytes | Reject:
         """Return the message for *row* as it would go on the wire, but for its token and its date."""
@@ -141,64 +128,38 @@ class Intake:
         whom = _addressee(key, found.destination, self._values(row.variables))
         return self._writer.write(replace(whom, attachments=attachments))
 
-    def _check(self, row: Row) -> _Checked | Reject:
-        try:
-            recipient = _recipient(row.recipient_id)
-            destination = self._destination(row.destination)
-            text = self._plain.text(destination.address, row.variables)
-            if text is None:
-                text = self._tried(recipient, destination, row.variables)
-        except Refused as refused:
-            return Reject(
-                line=row.line, field=refused.field, reason=refused.reason, remedy=refused.remedy
-            )
-        return recipient, destination, text, row.attachments
+    def _address_all(self, rows: Sequence[Row]) -> list[_Addressed | Reject]:
+        return [self._address(row) for row in rows]
 
-    def _intents(self, checked: Sequence[_Checked]) -> list[NewIntent]:
-        """Return the intents of rows, made column by column."""
-        if not checked:
-            return []
-        recipients, destinations, texts, attached = zip(*checked, strict=True)
-        # By their places: names cost as much as a digest.
-        return list(
-            map(
-                NewIntent,
-                self._intent_keys.each_clean(recipients),
-                self._recipient_prints.each(recipients),
-                self._destination_prints.each([one.canonical for one in destinations]),
-                self._digests(texts, attached),
-                recipients,
-                [one.address for one in destinations],
-                texts,
-                [
-                    None if one.domain is None else self._domain_key(one.domain)
-                    for one in destinations
-                ],
-                map(facts_text, attached) if self.batch.attachments else repeat(""),
-                map(places_text, attached) if self.batch.attachments else repeat(""),
-            )
-        )
+    def _address(self, row: Row) -> _Addressed | Reject:
+        try:
+            return _recipient(row.recipient_id), self._destination(row.destination), row
+        except Refused as refused:
+            return refused.reject(row.line)
+
+    def _write_all(self, addressed: Sequence[_Addressed]) -> list[Written | Reject]:
+        addresses = [destination.address for _, destination, _ in addressed]
+        texts = self._plain.texts(addresses, [row.variables for _, _, row in addressed])
+        return [
+            self._write(one) if text is None else (*one, text)
+            for one, text in zip(addressed, texts, strict=True)
+        ]
+
+    def _write(self, addressed: _Addressed) -> Written | Reject:
+        recipient, destination, row = addressed
+        try:
+            return *addressed, self._tried(recipient, destination, row.variables)
+        except Refused as refused:
+            return refused.reject(row.line)
 
     def _tried(self, recipient: str, destination: Destination, given: Mapping[str, Any]) -> str:
         """Return the variables in *given* as they are stored; a message was written with them."""
-        (key,) = self._intent_keys.each_clean([recipient])
+        key = self._intents.key_of(recipient)
         variables = self._values(given)
         text = _variables_text(variables)
         self._try_writing(key, destination, variables)
         self._plain.prove(lambda texts: self._fault(key, destination, texts) is None)
         return text
-
-    def _digests(
-        self, texts: Sequence[str], attached: Sequence[tuple[Reference, ...]]
-    ) -> list[bytes]:
-        wanted = len(self.batch.attachments)
-        assert all(len(references) == wanted for references in attached), "a row was not attached"
-        if not wanted:
-            return self._content_digests.each(texts)
-        return [
-            self._content_digests.of(text, identity_of(references))
-            for text, references in zip(texts, attached, strict=True)
-        ]
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the content may look up, and nothing else of a person; a blank text is no value.
@@ -213,10 +174,6 @@ class Intake:
             if values[name] is None:
                 del values[name]
         return values
-
-    def _key_of_domain(self, domain: str) -> bytes:
-        """Return what the limits of a destination domain are counted under."""
-        return self._destination_prints.of("domain", domain)[:DOMAIN_KEY_BYTES]
 
     def _destination(self, text: str) -> Destination:
         text = text.strip(" \t")
@@ -264,6 +221,18 @@ class Intake:
                 path = str(error.args[0])
                 reason = "the value is empty" if path in variables else f"{path} has no value"
                 raise Refused(_variable(error), reason, "fill it in") from None
+
+
+def _passed(
+    found: Sequence[Given | Reject], step: Callable[[list[Given]], Sequence[Made | Reject]]
+) -> Sequence[Made | Reject]:
+    """Return what *step* makes of those found; whoever is rejected stays in place."""
+    passed = [one for one in found if not isinstance(one, Reject)]
+    made = step(passed)
+    if len(passed) == len(found):
+        return made
+    next_made = iter(made)
+    return [one if isinstance(one, Reject) else next(next_made) for one in found]
 
 
 def open_intake(batch: Batch, host: PluginHost, keys: KeyRing) -> Intake:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from sendledger.plugin import Writer
@@ -11,6 +12,8 @@ SAMPLES_OCTETS = (65_536, 4_096, 960, 240, 60)
 """How long a text is tried to be; the third fits a subject."""
 
 _TEXTS = {str}
+_UTF8_OCTETS_MAX = 4
+"""Of one character."""
 
 
 class PlainTexts:
@@ -38,16 +41,37 @@ class PlainTexts:
                 self._octets_max = octets
                 return
 
-    def text(self, address: str, variables: Mapping[str, Any]) -> str | None:
-        """Return *variables* as ``write_variables`` does if a message can surely be written, else None."""
+    def texts(
+        self, addresses: Sequence[str], variables: Sequence[Mapping[str, Any]]
+    ) -> list[str | None]:
+        """Return of each row the variables as ``write_variables`` does if its message can surely be written.
+
+        Else None, or when it is not plain to see.
+        """
         if self._octets_max < 0:
-            return None
-        values: tuple[Any, ...] = tuple(map(variables.get, self._names))
+            return [None] * len(variables)
+        return self._written(addresses, [tuple(map(one.get, self._names)) for one in variables])
+
+    def _written(
+        self, addresses: Sequence[str], rows: Sequence[tuple[Any, ...]]
+    ) -> list[str | None]:
+        """Look at all of *rows* at once, at one half after the other if that says nothing."""
+        if not rows or self._all_plain(addresses, rows):
+            return [self._form % values for values in rows]
+        half = len(rows) // 2
+        if not half:
+            return [None]
+        return self._written(addresses[:half], rows[:half]) + self._written(
+            addresses[half:], rows[half:]
+        )
+
+    def _all_plain(self, addresses: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> bool:
+        values = list(chain.from_iterable(rows))
         if not (set(map(type, values)) <= _TEXTS and all(map(str.strip, values))):
-            return None
-        texts = "".join((address, *values))
+            return False
+        texts = "".join((*addresses, *values))
         # Beside what is not printable these two are all that JSON spells otherwise.
         if not texts.isprintable() or '"' in texts or "\\" in texts:
-            return None
-        octets = len(texts) if texts.isascii() else len(texts.encode())
-        return self._form % values if octets <= self._octets_max else None
+            return False
+        length_max = max(map(len, addresses)) + max(map(len, map("".join, rows)))
+        return length_max * (1 if texts.isascii() else _UTF8_OCTETS_MAX) <= self._octets_max

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sendledger.journal.batch import Reject
+
 
 class Refused(Exception):  # noqa: N818 - a refusal is the word for it
     """A row is refused for its *field*; nothing in it quotes the row."""
@@ -11,6 +13,10 @@ class Refused(Exception):  # noqa: N818 - a refusal is the word for it
         self.field = field
         self.reason = reason
         self.remedy = remedy
+
+    def reject(self, line: int) -> Reject:
+        """Return the reject of the row at *line*."""
+        return Reject(line=line, field=self.field, reason=self.reason, remedy=self.remedy)
 
 
 def unwritable(field: str, sentence: str, remedy: str) -> Refused:
