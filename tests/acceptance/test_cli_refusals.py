@@ -78,6 +78,16 @@ def test_a_text_that_the_locale_cannot_read_is_told_in_a_sentence(site: Site) ->
     assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["work", "serve"])
+def test_without_a_channel_nobody_pretends_to_work(site: Site, command: str) -> None:
+    site.settings["channels"] = {}
+    site.write()
+    assert_refused(
+        site.called(command),
+        "no channel is configured, so there is nothing to work; add one to channels",
+    )
+
+
 def test_a_copy_of_a_ledger_under_other_keys_sends_nothing(site: Site) -> None:
     site.plan({"s1": "pat@home.test"})
     write_keys(site.folder / "state/keys.json", OTHER_INSTALLATION)
@@ -206,6 +216,10 @@ NO_SCOPE = (
         (["pause", "purpose:"], NO_SCOPE),
         (["pause", "batch:spring-reports"], NO_SCOPE),
         (["pause", "sender:email"], NO_SCOPE),
+        (
+            ["pause", "batch:spring-reports/2026-1/emial"],
+            "no channel of this name is configured, so nothing would be paused; configured: email",
+        ),
         (
             ["resume", "channel:email"],
             "nothing is paused or held under that name; see sendledger status",

@@ -64,7 +64,12 @@ async def _pause(config: Path, scope: str) -> str:
 def _refuse_unknown(desk: Desk, scope: str) -> None:
     """Refuse a slip of the pen: it would look like a pause and stop nobody."""
     kind, _, name = scope.partition(":")
-    channel = {"channel": name, "sender": name.partition("/")[0]}.get(kind)
+    names = {
+        "channel": name,
+        "sender": name.partition("/")[0],
+        "batch": name.rpartition("/")[2],
+    }
+    channel = names.get(kind)
     if channel is not None and channel not in desk.plan.channels:
         known = ", ".join(desk.plan.channels) or "none"
         raise UsageFault(

@@ -98,6 +98,8 @@ def open_rejects(path: Path, columns: Mapping[str, str]) -> Iterator[RejectsFile
 
 def _refuse_stranger(path: Path) -> None:
     """Never overwrite what an earlier run did not write: it may be the recipients themselves."""
+    if path == STANDARD_INPUT:
+        raise UsageFault("-: the rejects go to a file of their own; name it with --rejects")
     with _writing(path):
         try:
             with path.open(encoding="utf-8", errors="replace") as file:

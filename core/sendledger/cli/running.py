@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from sendledger.bootstrap import Plan
 from sendledger.cli.console import Side
 from sendledger.cli.errors import UsageFault
 from sendledger.logs import configure_logs, get_logger
@@ -63,6 +64,14 @@ def set_up_logs(*, as_json: bool, level: str) -> Teller:
     except ValueError as error:
         raise UsageFault(str(error)) from error
     return Teller(as_json=as_json)
+
+
+def refuse_idleness(plan: Plan) -> None:
+    """Raise :class:`UsageFault` when there is no channel: a process would end at once, and look done."""
+    if not plan.channels:
+        raise UsageFault(
+            "no channel is configured, so there is nothing to work; add one to channels"
+        )
 
 
 def collect_rarely() -> None:

@@ -20,6 +20,7 @@ from sendledger.cli.running import (
     Teller,
     collect_rarely,
     obey_signals,
+    refuse_idleness,
     set_up_logs,
     told_if_abandoned,
 )
@@ -60,6 +61,7 @@ def serve(
 
 async def _serve(config: Path, teller: Teller, *, metrics: Address | None, with_work: bool) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
+        refuse_idleness(desk.plan)
         _refuse_without_url(desk)
         collect_rarely()
         loops = (Worker if with_work else Clerk)(workshop(desk))
@@ -81,6 +83,10 @@ def _refuse_without_url(desk: Desk) -> None:
         )
 
 
+def _called(public_url: str | None) -> str:
+    return "and no provider is told of it" if public_url is None else f"called as {public_url}"
+
+
 @asynccontextmanager
 async def _taking_in(desk: Desk, loops: Worker | Clerk, teller: Teller) -> AsyncIterator[None]:
     """Take receipts in until the block ends; what has begun by then is committed and answered."""
@@ -90,7 +96,7 @@ async def _taking_in(desk: Desk, loops: Worker | Clerk, teller: Teller) -> Async
     http = desk.settings.http
     try:
         async with serving_http(app, http.address, grace=desk.settings.worker.stop_grace) as taken:
-            teller.tell(f"receipts at http://{taken}, called as {http.public_url or 'nothing'}")
+            teller.tell(f"receipts at http://{taken}, {_called(http.public_url)}")
             yield
     except AddressRefused as refused:
         raise UsageFault(str(refused)) from refused

@@ -24,6 +24,7 @@ from sendledger.cli.running import (
     Teller,
     collect_rarely,
     obey_signals,
+    refuse_idleness,
     set_up_logs,
     told_if_abandoned,
 )
@@ -88,6 +89,7 @@ def _drain(*, asked: bool, within: str | None) -> Drain | None:
 
 async def _work(config: Path, teller: Teller, drain: Drain | None, address: Address | None) -> None:
     async with open_desk(config, connections_max=CONNECTIONS_MAX) as desk:
+        refuse_idleness(desk.plan)
         worker = Worker(workshop(desk))
         collect_rarely()
         obey_signals(worker.interrupt)
