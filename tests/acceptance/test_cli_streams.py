@@ -6,11 +6,30 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 SETTINGS = "database: embedded\nstate_dir: state\n"
+CHANNELS = """\
+channels:
+  email:
+    plugin: smtp
+    settings: {host: 127.0.0.1, tls: none, sender: a@school.test, return_path_domain: school.test}
+"""
+BATCH = """\
+report: r
+content_revision: "1"
+channel: email
+purpose: p
+authorization: {id: A-1, by: head, at: 2026-03-02T09:00:00+00:00}
+recipients: {id: id, destination: email}
+content: {subject: s, text: t}
+"""
+DEADLINE_S = 30.0
 CHECK = [sys.executable, "-m", "sendledger", "check"]
 INTERRUPTED_WHILE_IMPORTING = """
 import os, signal, sys
@@ -30,6 +49,16 @@ main(["check"])
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sendledger.yaml").write_text(SETTINGS)
     return tmp_path
+
+
+def until(seen: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for what *process* does."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not seen():
+        assert time.monotonic() < deadline, "it never came"
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.01)
+            pytest.fail("the process ended before")
 
 
 def shell(folder: Path, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -88,3 +117,23 @@ def test_ctrl_c_is_quiet_while_the_command_is_still_being_loaded(folder: Path) -
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does_in_whatever_it_waits_for(folder: Path) -> None:
+    (folder / "sendledger.yaml").write_text(SETTINGS + CHANNELS)
+    (folder / "batch.yaml").write_text(BATCH)
+    command = [sys.executable, "-m", "sendledger", "template", "preview", "batch.yaml", "-r", "-"]
+    with subprocess.Popen(
+        [*command, "--out", "looks"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"id,email\n1,pat@home.test\n")
+        process.stdin.flush()
+        until((folder / "looks/line-000002.txt").exists, process)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.strip(), err.strip()) == (128 + signal.SIGINT, b"", b"")

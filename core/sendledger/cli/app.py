@@ -24,7 +24,13 @@ from sendledger.cli import (
     work,
 )
 from sendledger.cli.errors import UsageFault
-from sendledger.cli.streams import discard_output, flush_output, is_of_output, keep_streams
+from sendledger.cli.streams import (
+    discard_output,
+    ending_tidily,
+    flush_output,
+    is_of_output,
+    keep_streams,
+)
 from sendledger.content import TemplateError
 from sendledger.keys import KeyRingError
 from sendledger.plugin.faults import PluginFault
@@ -73,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     keep_streams()
     try:
-        _run(arguments)
+        with ending_tidily():
+            _run(arguments)
     except BrokenPipeError:
         discard_output()
         sys.exit(UNHEARD)

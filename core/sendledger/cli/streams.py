@@ -1,10 +1,14 @@
-"""The standard streams, made fit for use: open, and able to take any text."""
+"""What a command is given by the system, made fit for use: its streams, and the signal to end."""
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 
 _UNWRITABLE = frozenset({EBADF, EDQUOT, EFBIG, EIO, ENOSPC})
@@ -22,6 +26,26 @@ def keep_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def ending_tidily() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that nothing half done stays behind.
+
+    Commands that stay have a better answer to it, and give it themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(_: int, __: object) -> None:
+    raise KeyboardInterrupt
 
 
 def flush_output() -> None:
