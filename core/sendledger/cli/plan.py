@@ -25,7 +25,7 @@ from sendledger.settings.batch import BatchFile, BatchSettings, load_batch
 from sendledger.store.database import Database
 
 REJECTED = 1
-COLLECT_EACH = 100_000
+COLLECT_EACH = 1_000_000
 """Objects made and still there before the garbage collector looks for cycles: more than two chunks hold."""
 
 
