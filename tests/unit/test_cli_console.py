@@ -7,8 +7,9 @@ import json
 import sys
 
 import pytest
+from rich.table import Table
 
-from sendledger.cli.console import page
+from sendledger.cli.console import page, show_table
 from sendledger.cli.running import Teller, set_up_logs
 
 LONG = "spring " * 40
@@ -28,6 +29,26 @@ def test_a_page_is_as_wide_as_the_terminal_and_never_too_narrow_for_a_table(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert page().width == width
+
+
+@pytest.mark.parametrize("columns", ["80", None])
+def test_no_line_of_a_table_ends_in_blanks_and_none_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str | None
+) -> None:
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "value"):
+        table.add_column(heading, overflow="fold")
+    table.add_row("short", "x" * 100)
+    table.add_row("long", "y")
+    show_table(page(), table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert "".join(lines).count("x") == 100
+    assert len(lines) == (4 if columns else 3)
 
 
 def test_names_of_pictures_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

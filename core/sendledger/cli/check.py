@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import Plan, nowhere_to_report, read_plan
-from sendledger.cli.console import page
+from sendledger.cli.console import page, show_table
 from sendledger.cli.options import Config, Json, config_path
 from sendledger.settings.describe import Described, describe
 
@@ -60,7 +60,7 @@ def _show(console: Console, title: str, rows: list[Described]) -> None:
     for row in rows:
         mark = " [dim](default)[/dim]" if row.origin == "default" else ""
         table.add_row(escape(row.path), f"{escape(row.value)}{mark}")
-    console.print(table)
+    show_table(console, table)
 
 
 def _document(plan: Plan) -> dict[str, object]:

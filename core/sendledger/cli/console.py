@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 NARROWEST = 80
 """A terminal that is narrower breaks the lines itself; ours would have to cut something away."""
@@ -16,6 +18,14 @@ def page() -> Console:
     console = Console(highlight=False, emoji=False)
     console.width = _width(console)
     return console
+
+
+def show_table(console: Console, table: Table) -> None:
+    """Print *table* without the blanks that fill its lines up: a pager, or who copies, meets none."""
+    for segments in console.render_lines(table, pad=False):
+        line = Text.assemble(*((part.text, part.style or "") for part in segments))
+        line.rstrip()
+        console.print(line, soft_wrap=True)
 
 
 class Side(Console):

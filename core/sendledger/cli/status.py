@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
-from sendledger.cli.console import page
+from sendledger.cli.console import page, show_table
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, counted, instant, iso
@@ -131,7 +131,7 @@ def _show_batch(console: Console, rows: Sequence[BatchCount], now: datetime) -> 
         table.add_row(
             str(row.rows), row.status + contradicted, awaits, due, str(row.rows_due or "")
         )
-    console.print(table)
+    show_table(console, table)
 
 
 def _terminal(status: str) -> bool:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
-from sendledger.cli.console import page
+from sendledger.cli.console import page, show_table
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, iso
 from sendledger.ledger.durations import format_duration
@@ -141,7 +141,7 @@ def _show_groups(
             group.intent_key.hex()[:12],
             action_of(group, seen.closed),
         )
-    console.print(table)
+    show_table(console, table)
 
 
 def document(seen: Looked) -> dict[str, Any]:

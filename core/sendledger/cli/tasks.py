@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sendledger.bootstrap import open_desk
-from sendledger.cli.console import page
+from sendledger.cli.console import page, show_table
 from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.text import away, iso
@@ -122,7 +122,7 @@ def _show_kind(console: Console, kind: str, found: Sequence[Task], now: datetime
             away(task.opened_at, now),
             example,
         )
-    console.print(table)
+    show_table(console, table)
 
 
 def document(seen: Open) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sendledger.cli.console import show_table
 from sendledger.cli.text import away, instant, iso
 from sendledger.store.ledger_rows import AttemptRow, ObservationRow
 from sendledger.store.views import IntentRow
@@ -66,7 +67,7 @@ def show(console: Console, story: Story) -> None:
         console.print(f"  {escape(line)}", soft_wrap=True)
     console.print(_standing(story))
     console.print()
-    console.print(_steps_table(story))
+    show_table(console, _steps_table(story))
     console.print()
 
 
