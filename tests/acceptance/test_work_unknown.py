@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from acceptance.rig import Site, drained, relay_of, until, working
+from sendledger.work import sweep
 from sendledger_sandbox import read_journal
 
 
@@ -76,6 +79,27 @@ async def test_silence_after_acceptance_is_settled_as_silence_and_never_renamed_
         assert "nothing (settled)" in shown.out
         assert "delivered" not in shown.out
         assert site.tasks() == []
+
+
+async def test_a_wait_that_ended_is_not_kept_behind_those_that_nobody_looks_up_any_more(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A channel that could ask its provider, and cannot now, has rows that wake long before they end."""
+    monkeypatch.setattr(sweep, "PAGE_ROWS", 1)
+    site.policy["unknown"]["wait"] = "1m"  # 1 s
+    async with relay_of(site):
+        await site.planned({"early": "early@home.test", "lost": "lost+lose-answer@home.test"})
+        await drained(site)
+        site.select(
+            "UPDATE sendledger.delivery SET wake_at = '-infinity' WHERE status = 'submitted'"
+        )
+        async with working(site):
+            await until(lambda: site.row("lost").awaits == "decision")
+    [(ends,)] = site.select(
+        "SELECT d.wake_at = a.window_ends_at FROM sendledger.delivery AS d"
+        " JOIN sendledger.attempt AS a USING (intent_id) WHERE d.status = 'submitted'"
+    )
+    assert ends
 
 
 async def test_a_message_lost_before_the_handoff_is_no_unknown_one(site: Site) -> None:

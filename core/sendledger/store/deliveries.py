@@ -21,6 +21,7 @@ _RELEASE = statement("release_claims")
 _FREE = statement("free_expired_claims")
 _FIND_LOST = statement("find_lost_attempts")
 _FIND_ENDED = statement("find_ended_waits")
+_RETIME = statement("retime_waits")
 _FIND_HELD = statement("find_held")
 _FIND_ORPHANED = statement("find_orphaned")
 _HELD_UNTIL = statement("read_held_until")
@@ -146,6 +147,12 @@ async def find_ended_waits(
     """Return (intent id, attempt count) of rows whose wait for evidence has ended."""
     parameters = {"channel": channel, "rows_max": rows_max, "now": now}
     return await _pairs(connection, _FIND_ENDED, parameters)
+
+
+async def retime_waits(connection: Connection, intent_ids: Sequence[int]) -> int:
+    """Let waits that were to be looked up wake only when they end; returns how many woke sooner."""
+    cursor = await connection.execute(_RETIME, {"intent_ids": list(intent_ids)})
+    return cursor.rowcount
 
 
 async def find_held(

@@ -68,12 +68,18 @@ class Sweep:
             log.warning("handoffs recorded as unknown", rows=len(found))
 
     async def _end_waits(self, channel: ChannelWork) -> None:
+        """End what ended. Rows that woke to be looked up, in a channel that asks no more, go to the back."""
         while True:
             async with self._database.connection() as connection:
                 found = await deliveries.find_ended_waits(
                     connection, channel=channel.name, rows_max=PAGE_ROWS
                 )
-            if not await self._propose(found, wait_ended(channel.policy)):
+            moved = await self._propose(found, wait_ended(channel.policy))
+            if moved < len(found):
+                async with self._database.connection() as connection:
+                    ids = [intent_id for intent_id, _ in found]
+                    moved += await deliveries.retime_waits(connection, ids)
+            if not moved:
                 return
 
     async def _release_orphans(self, channel: ChannelWork) -> None:
