@@ -176,7 +176,7 @@ def test_tasks_are_listed_by_kind_with_what_to_do_and_closed_by_name(site: Site)
     ]  # fmt: skip
     text = site.ask("tasks").out
     assert "2 failed: " in text
-    assert "1 unknown: ask the relay's log" in text
+    assert "1 unknown: what do the logs of the relay or provider say?" in text
 
     closed = site.ask("tasks", "--config", str(site.config), "close", str(unknown))
     assert closed.out == "closed: unknown, policy.unknown-handoff in batch:1\n"

@@ -46,7 +46,7 @@ ACTIONS: Mapping[str, str] = {
     Awaits.DISPATCH: "is a worker running? start `sendledger work`",
     Awaits.RESULT: "any worker's sweep records it as ambiguous: start `sendledger work`",
     Awaits.EVIDENCE: "any worker's sweep ends the wait: start `sendledger work`",
-    Awaits.DECISION: "ask the relay's log by the Message-ID: `sendledger explain {key}`",
+    Awaits.DECISION: "what do the logs of the relay or provider say? `sendledger explain {key}`",
     Awaits.RETRY: "is a worker running? start `sendledger work`",
     Awaits.RELEASE: "mend the cause, then `sendledger resume CAUSE`: `sendledger explain {key}`",
 }

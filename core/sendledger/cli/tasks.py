@@ -31,7 +31,7 @@ TaskId = Annotated[int, typer.Argument(metavar="ID", help="The task's number, as
 ACTIONS: Mapping[str, str] = {
     "failed": "reach them another way, or mend what the rule names and plan them anew,"
     " under a new content_revision",
-    "unknown": "ask the relay's log by the Message-ID, which begins with the intent key",
+    "unknown": "what do the logs of the relay or provider say? A Message-ID begins with the intent key",
     "contradicted": "two answers that cannot both be true: `sendledger explain` shows them",
     "held": "mend the cause, then `sendledger resume CAUSE`",
     "paused": "mend what the rule names, then `sendledger resume SCOPE`",
