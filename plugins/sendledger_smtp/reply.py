@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 LINE_MAX_BYTES = 4096
 """A reply line; RFC 5321 section 4.5.3.1.5 asks for 512 at least."""
@@ -66,6 +67,24 @@ def take_reply(buffer: bytearray) -> Reply | None:
     Raises :class:`Malformed` for a line that is no reply line, lines that disagree about the code,
     and what grows past the bounds. The buffer is then left as it was.
     """
+    stop = buffer.find(b"\n", 0, LINE_MAX_BYTES)
+    if stop >= 0 and buffer[3:4] != b"-":
+        reply = _of_one_line(bytes(buffer[: stop + 1]))
+        del buffer[: stop + 1]
+        return reply
+    return _take_lines(buffer)
+
+
+@lru_cache(maxsize=256)
+def _of_one_line(literal: bytes) -> Reply:
+    """Read a reply of one line. A relay says the same few, three of them for each message."""
+    line = _LINE.fullmatch(literal)
+    if line is None:
+        raise Malformed("a line is no reply line")
+    return Reply(code=int(line[1]), literal=literal, lines=(line[3] or b"",))
+
+
+def _take_lines(buffer: bytearray) -> Reply | None:
     lines: list[re.Match[bytes]] = []
     end = 0
     while line := _take_line(buffer, end):
