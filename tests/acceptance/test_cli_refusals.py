@@ -229,6 +229,10 @@ NO_SCOPE = (
             "--within: expected a duration such as 30s, 8m, 1h30m or 2d",
         ),
         (
+            ["plan", "batch.yaml", "-r", "recipients.csv", "--preview", "2", "--json"],
+            "a preview is for a person to look at; leave out --json",
+        ),
+        (
             ["work", "--within", "1h"],
             "--within says how long --drain waits; give both, or neither",
         ),

@@ -14,6 +14,7 @@ from sendledger.settings.describe import Described, Difference, describe, differ
 from sendledger.settings.load import load, load_policy
 from sendledger.settings.policy import PolicySettings
 from sendledger.settings.schema import json_schema, policy_schema, render
+from sendledger.settings.types import SettingsModel, Size
 from sendledger.settings.validate import validate_block
 from sendledger_smtp import SmtpSettings
 from sendledger_twilio import TwilioSettings
@@ -130,3 +131,13 @@ def test_the_schema_takes_scalars_as_editors_read_them() -> None:
     assert smtp["properties"]["plugin"] == {"const": "smtp"}
     assert twilio["properties"]["plugin"] == {"const": "twilio"}
     assert other["properties"]["plugin"]["not"] == {"enum": ["smtp", "twilio"]}
+
+
+class Shown(SettingsModel):
+    limit: Size = 10_000_000
+    name: str = ""
+
+
+def test_sizes_are_shown_as_they_are_written_and_an_empty_text_is_named() -> None:
+    shown = {row.path: row.value for row in describe(Shown.model_validate({}))}
+    assert shown == {"limit": "10MB", "name": "empty"}

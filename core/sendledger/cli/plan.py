@@ -13,6 +13,7 @@ import typer
 
 from sendledger.bootstrap import open_desk
 from sendledger.cli.batch import placed, read_attaching, read_columns, read_intake
+from sendledger.cli.errors import UsageFault
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.cli.preview import show_preview
 from sendledger.cli.progress import watched
@@ -69,16 +70,15 @@ def plan(  # noqa: PLR0913 - the options of the command
     Exit code 0: everybody is planned. 1: some rows were rejected, the rest is planned. 2: the batch
     itself is at fault, and nothing is planned.
     """
+    if preview is not None and as_json:
+        raise UsageFault("a preview is for a person to look at; leave out --json")
     read = load_batch(batch)
     with open_recipients(recipients, form) as opened:
         if preview is None:
             target = rejects or rejects_path(recipients)
             result = run(_plan(config_path(config), read, opened, target, dry_run=dry_run))
-            written = target if result.rejected else None
-            document = _document(read.settings, result, written, dry_run=dry_run)
-            typer.echo(
-                json.dumps(document) if as_json else _summary(result, written, dry_run=dry_run)
-            )
+            tell = _document if as_json else _summary
+            typer.echo(tell(read.settings, result, target, dry_run=dry_run))
             rejected = result.rejected
         else:
             rejected = run(show_preview(config_path(config), read, opened, preview_dir, preview))
@@ -136,24 +136,24 @@ def _rarely_collecting() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _summary(result: PlanResult, rejects: Path | None, *, dry_run: bool) -> str:
+def _summary(_: BatchSettings, result: PlanResult, rejects: Path, *, dry_run: bool) -> str:
     counts = [f"planned {result.added}", f"already planned {result.known}"]
     if result.repeated:
         counts.append(f"repeated in the file {result.repeated}")
-    counts.append(f"rejected {result.rejected}" + (f" (see {rejects})" if rejects else ""))
+    counts.append(f"rejected {result.rejected}" + (f" (see {rejects})" if result.rejected else ""))
     kept = "; dry run, nothing was kept" if dry_run else ""
     return ", ".join(counts) + kept
 
 
-def _document(
-    batch: BatchSettings, result: PlanResult, rejects: Path | None, *, dry_run: bool
-) -> dict[str, object]:
-    return {
-        "batch": f"{batch.report}/{batch.content_revision}/{batch.channel}",
-        "planned": result.added,
-        "known": result.known,
-        "repeated": result.repeated,
-        "rejected": result.rejected,
-        "rejects_file": None if rejects is None else str(rejects),
-        "dry_run": dry_run,
-    }
+def _document(batch: BatchSettings, result: PlanResult, rejects: Path, *, dry_run: bool) -> str:
+    return json.dumps(
+        {
+            "batch": f"{batch.report}/{batch.content_revision}/{batch.channel}",
+            "planned": result.added,
+            "known": result.known,
+            "repeated": result.repeated,
+            "rejected": result.rejected,
+            "rejects_file": str(rejects) if result.rejected else None,
+            "dry_run": dry_run,
+        }
+    )

@@ -8,13 +8,15 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer
 
 from sendledger.ledger.classification import Rule
 from sendledger.ledger.durations import format_duration
+from sendledger.settings.types import format_size
 from sendledger.settings.validate import RawBlock
 
 NOT_SET = "not set"
+EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,14 @@ def _describe_model(
     for name in type(model).model_fields:
         here = f"{path}.{name}" if path else name
         is_set = given and name in model.model_fields_set
-        yield from _describe(getattr(model, name), here, blocks, given=is_set)
+        yield from _describe(_written(model, name), here, blocks, given=is_set)
+
+
+def _written(model: BaseModel, name: str) -> Any:
+    """Return the value of a field; a size as it is written, for its type is that of any number."""
+    value, rules = getattr(model, name), type(model).model_fields[name].metadata
+    is_size = any(isinstance(rule, PlainSerializer) and rule.func is format_size for rule in rules)
+    return format_size(value) if is_size else value
 
 
 def _describe(
@@ -99,4 +108,4 @@ def _shown(value: Any) -> str:  # noqa: PLR0911 - one case for each kind of valu
             return value.id
         case tuple() | list() | dict():
             return ", ".join(map(_shown, value)) or "none"
-    return str(value)
+    return str(value) or EMPTY
