@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import mmap
+
 PLACE_BYTES = 3
 """Of a key, which is as good as random: 16 MB of marks, of which a million keys leave 94 % free."""
 
@@ -10,7 +12,9 @@ class Met:
     """Notes keys. Sure of a key that is new; of another it may only seem that it was met."""
 
     def __init__(self) -> None:
-        self._marks = bytearray(1 << 8 * PLACE_BYTES)
+        self._marks = mmap(
+            -1, 1 << 8 * PLACE_BYTES
+        )  # zeros, and none of it there before it is used
 
     def add(self, key: bytes) -> bool:
         """Note *key*; True when it was surely not met before."""
