@@ -56,6 +56,8 @@ async def open_attempts(
     Returns the intent ids that may go to a sender. What is not returned must not be submitted: its
     claim, lease, deadline, a pause or a suppression said no as of the instant of opening.
     """
+    if not openings:
+        return set()
     cursor = await connection.execute(_OPEN, _parameters(openings, terms))
     return {row[0] for row in await cursor.fetchall()}
 

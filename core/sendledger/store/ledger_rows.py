@@ -204,6 +204,8 @@ async def record_accepted(
 
     *asked* are the channels whose provider can be asked: their rows wake as soon as they are overdue.
     """
+    if not rows:
+        return set()
     names = (f"{name}s" for name in AcceptedRow._fields)
     parameters: dict[str, Any] = dict(zip(names, map(array, zip(*rows, strict=True)), strict=True))
     parameters |= {"policy_revision": policy_revision, "asked": sorted(asked)}
