@@ -263,7 +263,7 @@ async def test_db_04_evidence_is_recorded_once_and_nobody_sees_an_error(
         recorder = replace(rig.recorder, database=database)
         async with ledger_rig.recording(recorder) as recording:
             entry = Entry(intent_id=intent_id, propose=proposing(finding))
-            await recording.result(intent_id, 1, finding, entry)
+            await recording.result(intent_id, 1, finding, lambda: entry)
     assert await rig.rules(intent_id) == ["default.2yz"]
     assert (await rig.delivery(intent_id))["seq"] == 2
 

@@ -111,7 +111,7 @@ async def test_an_acceptance_in_bad_company_takes_the_slow_path(rig: Rig) -> Non
     async with ledger_rig.recording(rig.recorder) as recording:
         entry = Entry(intent_id=good, propose=proposing(accepted(1)))
         taken, _ = await asyncio.gather(
-            recording.accepted.add(broken), recording.result(good, 1, accepted(1), entry)
+            recording.accepted.add(broken), recording.result(good, 1, accepted(1), lambda: entry)
         )
     assert not taken
     assert await rig.stands(bad) == ("submitting", "result")

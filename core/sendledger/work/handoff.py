@@ -7,6 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from sendledger.attachments.faults import AWAY
 from sendledger.journal.advance import Entry
@@ -229,20 +230,25 @@ class Handoffs:
         begun = evidence is not NOT_BEGUN
         meaning = self._port.classify(evidence) if begun else NOT_BEGUN_MEANS
         finding = result_of(ready.number, evidence, meaning)
-        clean = row.status in CLEAN
-        entry = Entry(
+        entry = partial(self._entry, row, finding, evidence, meaning)
+        seq = row.seq + 1 if row.status in CLEAN else 0
+        told = self._told(row, finding, seq + 1) if self._shop.host.observing else None
+        await self._recording.result(row.intent_id, seq, finding, entry, told)
+        self._progress.recorded(meaning.outcome, meaning.rule)
+        self._meter.outcome(meaning.outcome, meaning.scope)
+        return Recorded(evidence=evidence, meaning=meaning)
+
+    def _entry(
+        self, row: Claimed, finding: Finding, evidence: Evidence, meaning: Classification
+    ) -> Entry:
+        """Return what the slow path takes."""
+        return Entry(
             intent_id=row.intent_id,
             propose=lambda _: [finding],
             floor=longest(evidence.retry_after, meaning.retry_floor),
             attempts_max=meaning.attempts_max,
             chance=self._shop.chance(),
         )
-        seq = row.seq + 1 if clean else 0
-        told = self._told(row, finding, seq + 1) if self._shop.host.observing else None
-        await self._recording.result(row.intent_id, seq, finding, entry, told)
-        self._progress.recorded(meaning.outcome, meaning.rule)
-        self._meter.outcome(meaning.outcome, meaning.scope)
-        return Recorded(evidence=evidence, meaning=meaning)
 
     def _told(self, row: Claimed, finding: Finding, seq: int) -> Observed:
         """Return what observers hear of an acceptance on the fast path."""

@@ -54,9 +54,14 @@ class Recording:
         )
 
     async def result(
-        self, intent_id: int, seq: int, finding: Finding, entry: Entry, told: Observed | None = None
+        self,
+        intent_id: int,
+        seq: int,
+        finding: Finding,
+        entry: Callable[[], Entry],
+        told: Observed | None = None,
     ) -> None:
-        """Record the answer to an attempt that stands at *seq*; *entry* is its slow path.
+        """Record the answer to an attempt that stands at *seq*; *entry* gives its slow path.
 
         *finding* takes the fast path when it is an acceptance and *seq* is known; 0 says it is not.
         *told* is what observers hear of it there.
@@ -66,7 +71,7 @@ class Recording:
             if await self.accepted.add(row):
                 self._telling.add([told] if told else [])
                 return
-        await self.entries.add(entry)
+        await self.entries.add(entry())
 
     async def run(self) -> None:
         """Commit groups and tell observers, until cancelled."""
