@@ -78,6 +78,21 @@ def test_a_text_that_the_locale_cannot_read_is_told_in_a_sentence(site: Site) ->
     assert len(ran.err.splitlines()) == 1
 
 
+def test_an_error_of_the_database_is_told_without_its_text(site: Site) -> None:
+    """PostgreSQL quotes the row that it refuses."""
+    site.write()
+    site.select(
+        "ALTER TABLE sendledger.pause ADD CONSTRAINT planted CHECK (scope_key <> 'purpose:canary')"
+    )
+    ran = site.called("pause", "purpose:canary")
+    assert (ran.code, ran.out) == (70, "")
+    assert ran.err.startswith(
+        "sendledger: the database refuses a statement (CheckViolation[23514] at sendledger."
+    )
+    assert "canary" not in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("command", ["work", "serve"])
 def test_without_a_channel_nobody_pretends_to_work(site: Site, command: str) -> None:
     site.settings["channels"] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -33,14 +33,16 @@ from sendledger.cli.streams import (
 )
 from sendledger.content import TemplateError
 from sendledger.keys import KeyRingError
+from sendledger.logs import configure_logs, describe_exception
 from sendledger.plugin.faults import PluginFault
 from sendledger.postgres import PostgresError
 from sendledger.settings.problems import SettingsError
-from sendledger.store.database import DatabaseAway, DatabaseRefused
+from sendledger.store.database import DatabaseAway, DatabaseError, DatabaseRefused
 from sendledger.store.schema import SchemaError
 
 UNHEARD = 1
 FAULT = 2
+BUG = 70
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -75,9 +77,11 @@ def sendledger(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a fault that the user can mend is printed as sentences, exit code 2.
 
-    Whoever closes the pipe before the end has read enough: exit code 1, and no word about it.
+    Whoever closes the pipe before the end has read enough: exit code 1, and no word about it. An error of
+    ours is told without its text, which may hold anything, exit code 70; Python's development mode shows it.
     """
     keep_streams()
+    configure_logs(json=False, level="info")
     try:
         with ending_tidily():
             _run(arguments)
@@ -86,12 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(UNHEARD)
     except UnicodeEncodeError:
         _tell([_not_encoded()])
-    except OSError as error:
-        if not is_of_output(error):
+    except Exception as error:
+        if isinstance(error, OSError) and is_of_output(error):
+            discard_output()
+            reason = (error.strerror or "unknown error").lower()
+            _tell([f"the output cannot be written ({reason}); choose another place for it"])
+        if sys.flags.dev_mode:
             raise
-        discard_output()
-        reason = (error.strerror or "unknown error").lower()
-        _tell([f"the output cannot be written ({reason}); choose another place for it"])
+        _tell([_unforeseen(error)], code=BUG)
+
+
+def _unforeseen(error: Exception) -> str:
+    if isinstance(error, DatabaseError):
+        remedy = "does its role have every right on the schema sendledger, which nobody changed?"
+        return f"the database refuses a statement ({describe_exception(error)}); {remedy}"
+    return f"this should not happen ({describe_exception(error)}); please report it"
 
 
 def _run(arguments: Sequence[str] | None) -> None:
@@ -127,7 +140,7 @@ def _command(arguments: Sequence[str] | None) -> None:
         _tell([str(error)])
 
 
-def _tell(problems: Sequence[str]) -> None:
+def _tell(problems: Sequence[str], *, code: int = FAULT) -> NoReturn:
     for sentence in problems:
         print(f"sendledger: {sentence}", file=sys.stderr)  # noqa: T201 - this is the interface
-    sys.exit(FAULT)
+    sys.exit(code)
