@@ -70,8 +70,8 @@ async def plan(
 
     Everything or nothing, in the caller's transaction, which decides whether any of it happened; others
     who plan the same batch wait for its end, and workers hear of new work with it. Memory is bounded by
-    a chunk of rows. Without a plannable row nothing is stored, not even the batch. *entries* may use
-    the connection. Raises :class:`PlanConflict`, :class:`BatchFault`, ``PluginFault``, and whatever
+    a chunk of rows of each kind. Without a plannable row nothing is stored, not even the batch. *entries*
+    may use the connection. Raises :class:`PlanConflict`, :class:`BatchFault`, ``PluginFault``, and whatever
     *entries* raises.
     """
     async with planning.whole(connection):
@@ -91,7 +91,7 @@ async def plan_blocks(
 ) -> PlanResult:
     """Plan as :func:`plan` does, while *blocks*, which must not use the connection, are read on.
 
-    Memory is bounded by two chunks of rows, a block, and what it takes to know repeats.
+    Memory is bounded by two chunks of rows of each kind and a block.
     """
     async with planning.whole(connection):
         run = await _begin(connection, intake, on_reject)
