@@ -121,7 +121,7 @@ SETTINGS_FAULTS: list[tuple[Damage, str]] = [
     (
         wrong_rule,
         (
-            "policy.yaml: classification.smtp (line 15): classification: rule ***: outcome: got '***';"
+            "policy.yaml: classification.smtp.0 (line 16): rule ***: outcome: got '***';"
             " write one of accepted, transient, permanent, ambiguous, delivered"
         ),
     ),

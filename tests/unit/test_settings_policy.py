@@ -79,6 +79,14 @@ def test_classification_rules_are_read_as_the_shipped_tables_are(tmp_path: Path)
     )
 
 
+TWINS = """\
+classification:
+  smtp:
+    - {id: x.y, text: this, outcome: transient, scope: recipient}
+    - {id: x.y, text: that, outcome: transient, scope: recipient}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -95,7 +103,9 @@ def test_classification_rules_are_read_as_the_shipped_tables_are(tmp_path: Path)
             "back_off: {probe: 10m}",
             "back_off (line 1): probe_max must be at least as long as probe",
         ),
-        ("classification: {smtp: [{id: x.y}]}", "classification.smtp (line 1): "),
+        ("classification: {smtp: [{id: x.y}]}", "classification.smtp.0 (line 1): "),
+        ("classification: {smtp: x}", "classification.smtp (line 1): expected a list"),
+        (TWINS, "classification.smtp (line 2): two rules have the same id; rename one of them"),
         ("classification: {smtp: {}}", "classification.smtp (line 1): "),
     ],
 )

@@ -13,7 +13,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from sendledger.ledger.classification import Rule
@@ -25,15 +32,25 @@ from sendledger.settings.types import Duration, PositiveDuration, SettingsModel
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def _rules(found: Any) -> tuple[Rule, ...]:
-    if isinstance(found, tuple):
+def _rule(found: Any) -> Rule:
+    """Read one rule by itself, so that a fault has its line."""
+    if isinstance(found, Rule):
         return found
-    return parse_rules({"rules": found}, "classification")
+    try:
+        return parse_rules({"rules": [found]}, "")[0]
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+
+
+def _each_once(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    if len({rule.id for rule in rules}) < len(rules):
+        raise ValueError("two rules have the same id; rename one of them")
+    return rules
 
 
 Rules = Annotated[
-    tuple[Rule, ...],
-    BeforeValidator(_rules),
+    tuple[Annotated[Rule, BeforeValidator(_rule)], ...],
+    AfterValidator(_each_once),
     PlainSerializer(lambda rules: [rule.id for rule in rules]),
     WithJsonSchema({"type": "array", "items": {"type": "object", "required": ["id", "outcome"]}}),
 ]
