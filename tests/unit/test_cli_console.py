@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 from rich.table import Table
 
 from sendledger.cli.console import page, show_table
+from sendledger.cli.progress import SLOW_LINE_ROWS, watched
 from sendledger.cli.running import Teller, set_up_logs
 
 LONG = "spring " * 40
@@ -82,3 +84,14 @@ def test_who_stops_listening_does_not_end_a_worker(monkeypatch: pytest.MonkeyPat
     teller = Teller(as_json=False)
     for sentence in ("working", "still working"):
         teller.tell(sentence)  # the library's own console would end the process
+
+
+async def blocks() -> AsyncIterator[list[int]]:
+    for _ in range(2):
+        yield [0] * SLOW_LINE_ROWS
+
+
+async def test_who_stops_listening_does_not_end_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", ClosedPipe())
+    with watched(blocks(), total_bytes=None, bytes_read=lambda: 0, slow=True) as watching:
+        assert [len(block) async for block in watching] == [SLOW_LINE_ROWS] * 2

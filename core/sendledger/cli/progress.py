@@ -6,8 +6,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Se
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from sendledger.cli.console import Side
 
 BAR_ROWS = 500
 LINE_ROWS = 50_000
@@ -33,7 +34,7 @@ def watched(
     ones are told of more often.
     """
     bar_rows, line_rows = (SLOW_ROWS, SLOW_LINE_ROWS) if slow else (BAR_ROWS, LINE_ROWS)
-    console = Console(stderr=True)
+    console = Side()
     if not console.is_terminal:
         yield _counted(
             blocks, line_rows, lambda count: console.print(f"sendledger: {count} rows read")

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from sendledger.bootstrap import open_desk
+from sendledger.cli.console import Side
 from sendledger.cli.options import Config, Json, config_path, run
 from sendledger.journal.verify import Discrepancy, verify
 
@@ -28,7 +29,7 @@ def rebuild(config: Config = None, only: Verify = False, as_json: Json = False) 
 
     Exit code 1 when something is not as the ledger says, or the ledger itself is not whole.
     """
-    console = Console(stderr=True, highlight=False)
+    console = Side()
     intents, rebuilt, found = run(_verify(config_path(config), console, mend=not only))
     if as_json:
         shown = [{"intent_key": d.intent_key, "kind": d.kind, "what": d.what} for d in found]
