@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 
@@ -11,6 +12,7 @@ import pytest
 from rich.table import Table
 
 from sendledger.cli.console import page, show_table
+from sendledger.cli.options import who_asks
 from sendledger.cli.progress import SLOW_LINE_ROWS, watched
 from sendledger.cli.running import Teller, set_up_logs
 
@@ -95,3 +97,10 @@ async def test_who_stops_listening_does_not_end_a_plan(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stderr", ClosedPipe())
     with watched(blocks(), total_bytes=None, bytes_read=lambda: 0, slow=True) as watching:
         assert [len(block) async for block in watching] == [SLOW_LINE_ROWS] * 2
+
+
+def test_a_user_without_a_name_is_recorded_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+    assert who_asks() == "uid 4000000001"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 from collections.abc import Coroutine
 from pathlib import Path
@@ -44,6 +45,14 @@ def config_path(given: Path | None) -> Path:
         f"no settings: there is no {BESIDE} here and {ENVIRONMENT} is not set;"
         " name a file with --config"
     )
+
+
+def who_asks() -> str:
+    """Return the name of this user for the record; of one without a name, as in a container, its number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from sendledger.bootstrap import Desk, open_desk
 from sendledger.cli.errors import UsageFault
-from sendledger.cli.options import Config, config_path, run
+from sendledger.cli.options import Config, config_path, run, who_asks
 from sendledger.cli.text import counted
 from sendledger.journal import scopes
 from sendledger.store.scopes import scope_planned
@@ -54,7 +53,7 @@ def resume(scope: Scope, config: Config = None) -> None:
 async def _pause(config: Path, scope: str) -> str:
     async with open_desk(config) as desk:
         _refuse_unknown(desk, scope)
-        if not await scopes.pause(desk.database, scope, actor=getpass.getuser()):
+        if not await scopes.pause(desk.database, scope, actor=who_asks()):
             return "was paused already"
         async with desk.database.connection() as connection:
             met = scope.startswith(("all", "channel:")) or await scope_planned(connection, scope)
@@ -81,5 +80,5 @@ def _refuse_unknown(desk: Desk, scope: str) -> None:
 async def _resume(config: Path, scope: str) -> int | None:
     async with open_desk(config) as desk:
         return await scopes.resume(
-            desk.recorder, scope, channels=desk.plan.channels, actor=getpass.getuser()
+            desk.recorder, scope, channels=desk.plan.channels, actor=who_asks()
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from rich.table import Table
 from sendledger.bootstrap import open_desk
 from sendledger.cli.console import page, show_table
 from sendledger.cli.errors import UsageFault
-from sendledger.cli.options import Config, Json, config_path, run
+from sendledger.cli.options import Config, Json, config_path, run, who_asks
 from sendledger.cli.text import away, iso
 from sendledger.journal.tasks import close_task
 from sendledger.store import side_effects
@@ -90,7 +89,7 @@ async def _look(config: Path) -> Open:
 
 async def _close(config: Path, task_id: int) -> ClosedTask | None:
     async with open_desk(config) as desk:
-        return await close_task(desk.database, task_id, actor=getpass.getuser())
+        return await close_task(desk.database, task_id, actor=who_asks())
 
 
 def show(console: Console, seen: Open) -> None:
