@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from sendledger.journal.group import GroupCommit
+from sendledger.journal.group import QUIET_TURNS, GroupCommit
 
 
 class Disk:
@@ -37,7 +37,7 @@ async def running(commits: GroupCommit[int, int]) -> AsyncIterator[None]:
 
 async def settled() -> None:
     """Let everybody go on until all of them wait."""
-    for _ in range(10):
+    for _ in range(3 * QUIET_TURNS):
         await asyncio.sleep(0)
 
 
@@ -75,6 +75,22 @@ async def test_a_group_is_full_at_its_maximum_and_the_rest_comes_next() -> None:
         for _ in range(2):
             disk.free.release()
         assert await asyncio.gather(*answers) == [0, -1, -2, -3, -4]
+
+
+async def test_whoever_comes_within_a_few_turns_of_the_loop_joins_the_group() -> None:
+    disk = Disk()
+    commits = GroupCommit(disk.commit, group_max=10)
+    async with running(commits):
+        answers = []
+        for item in range(3):
+            answers.append(asyncio.create_task(commits.add(item)))
+            for _ in range(QUIET_TURNS // 2):
+                await asyncio.sleep(0)
+        assert disk.begun == []
+        await settled()
+        assert disk.begun == [[0, 1, 2]]
+        disk.free.release()
+        assert await asyncio.gather(*answers) == [0, -1, -2]
 
 
 async def test_what_is_under_way_when_it_is_cancelled_is_committed_to_its_end() -> None:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+QUIET_TURNS = 8
+"""How often the loop turns without a new item before a group is committed."""
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -14,8 +17,8 @@ class GroupCommit(Generic[Item, Answer]):
     """Hands items to *commit* in groups of at most *group_max*, in order.
 
     *commit* answers each item of its group in order; when it raises, everyone in the group gets the
-    error. Nothing waits for company: a lone item is committed at once. At most *at_once* groups are under
-    way: one, where what comes first must be committed first. *counted* is told the size of each group.
+    error. A lone item is committed after a few turns of the loop. At most *at_once* groups are under way:
+    one, where what comes first must be committed first. *counted* is told the size of each group.
     """
 
     def __init__(
@@ -50,11 +53,8 @@ class GroupCommit(Generic[Item, Answer]):
 
     async def _commit_groups(self) -> None:
         while True:
-            if self._filled.is_set():
-                # Whoever is ready in this turn of the loop comes along: a commit costs the server as much
-                # as twenty of its items, so many small groups would be what it spends its time on.
-                await asyncio.sleep(0)
             await self._filled.wait()
+            await self._gather()
             group, self._waiting = (
                 self._waiting[: self._group_max],
                 self._waiting[self._group_max :],
@@ -63,6 +63,18 @@ class GroupCommit(Generic[Item, Answer]):
                 self._filled.clear()
             if group:  # another lane, woken by the same item, may have taken it
                 await asyncio.shield(self._settle(group))
+
+    async def _gather(self) -> None:
+        """Let whoever is about to come join, until the loop has turned some times and nobody did.
+
+        A commit costs the server as much as twenty of its items, so small groups are what it would spend
+        its time on. A turn of an idle loop takes microseconds; a busy one has its items in the making.
+        """
+        quiet = 0
+        while quiet < QUIET_TURNS and len(self._waiting) < self._group_max:
+            waiting = len(self._waiting)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._waiting) > waiting else quiet + 1
 
     async def _settle(self, group: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         self.groups += 1
