@@ -36,6 +36,8 @@ _AWAY = (
 
 _LIMIT_EXCEEDED = "54"
 """The class of errors that a value is at fault for, though the driver calls them operational."""
+_DISK_FULL, _SHUTDOWN = "53100", "57P"
+"""PostgreSQL's error codes, appendix A of its manual: disk_full; admin_shutdown and its like."""
 
 # In one round trip, and for each transaction: a pooler may give every one another session.
 _BEGIN = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
@@ -107,7 +109,7 @@ class Database:
             if (error.sqlstate or "").startswith(_LIMIT_EXCEEDED):
                 raise
             self._doubted_at = time.monotonic()
-            raise DatabaseAway(f"the database went away: {type(error).__name__}") from error
+            raise DatabaseAway(f"the database went away: {_reason(error)}") from error
         finally:
             await asyncio.shield(self._pool.putconn(connection))
 
@@ -181,6 +183,16 @@ class Database:
         """Keep what *revision* said, so that every observation can be read back."""
         async with self.connection() as connection:
             await connection.execute(_NOTE_POLICY, {"revision": revision, "document": document})
+
+
+def _reason(error: psycopg.Error) -> str:
+    """Return what an operator reads of *error*, whose own text may quote a row."""
+    state = error.sqlstate or ""
+    if state == _DISK_FULL:
+        return "its disk is full; make room there, and try again"
+    if state.startswith(_SHUTDOWN):
+        return "it is shutting down or starting; try again once it is back"
+    return f"{type(error).__name__}; look into its log, and try again"
 
 
 async def _roll_back(connection: Connection) -> None:
