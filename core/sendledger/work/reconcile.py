@@ -134,9 +134,8 @@ class Reconcile:
         left, going, later = turns.granted, list[Case](), list[NextLook]()
         for case in cases:
             if left > 0 or not case.rows:
-                left -= len(
-                    case.rows
-                )  # below nothing rather than never: it may want more than a burst
+                # Below nothing rather than never: one case may want more than a burst.
+                left -= len(case.rows)
                 going.append(case)
             else:
                 at = turns.again_at + len(later) * turns.step
