@@ -140,7 +140,7 @@ class Prefixer(PigeonChannel):
     @hookimpl
     def sendledger_destination(self, text: str) -> Destination:
         found = super().sendledger_destination(text)
-        return dataclasses.replace(found, address=f"0{found.address}")
+        return found._replace(address=f"0{found.address}")
 
 
 @lie("canonical says too little")
@@ -148,7 +148,7 @@ class Careless(PigeonChannel):
     @hookimpl
     def sendledger_destination(self, text: str) -> Destination:
         found = super().sendledger_destination(text)
-        return dataclasses.replace(found, canonical=found.canonical[:4])
+        return found._replace(canonical=found.canonical[:4])
 
 
 @lie("the refusal quotes the text")
