@@ -26,7 +26,7 @@ from sendledger.store.database import Connection
 from sendledger.store.deliveries import Claimed, ClaimRequest
 from sendledger.work.worker import Drain, Worker
 
-CONNECTIONS_MAX = 10
+CONNECTIONS_MAX = 12
 LOOK_S = 0.02
 
 claims: list[tuple[float, float, int]] = []

@@ -32,7 +32,7 @@ from sendledger.web.serving import AddressRefused, serving_http
 from sendledger.work.clerk import Clerk
 from sendledger.work.worker import Worker
 
-CONNECTIONS_MAX = 14
+CONNECTIONS_MAX = 16
 
 NoWork = Annotated[bool, typer.Option("--no-work", help="Take receipts in and hand nothing over.")]
 

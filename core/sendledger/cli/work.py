@@ -36,7 +36,7 @@ from sendledger.store import views
 from sendledger.store.views import BatchCount
 from sendledger.work.worker import Drain, Worker
 
-CONNECTIONS_MAX = 10
+CONNECTIONS_MAX = 12
 
 DrainFlag = Annotated[
     bool,

@@ -21,6 +21,8 @@ from sendledger.store.planning import ContentRow
 
 NO_LIMITS = Limits()
 GROUP_MAX = 100
+GROUPS_AT_ONCE = 2
+"""How many groups of a kind are under way: while one waits for the disk, the other is computed."""
 
 
 class Compile(Protocol):

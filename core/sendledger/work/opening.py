@@ -11,7 +11,7 @@ from sendledger.journal.open import Opened, find_opened, open_attempts, open_wit
 from sendledger.metrics.meters import Meters
 from sendledger.store.attempts import Opening, Terms
 from sendledger.store.database import Database, DatabaseAway, DatabaseError
-from sendledger.work.context import ChannelWork
+from sendledger.work.context import GROUPS_AT_ONCE, ChannelWork
 
 _PAUSE_S = 0.25
 
@@ -37,7 +37,10 @@ class Openings:
         self._database, self._channel, self._terms = database, channel, terms
         self.abandoned = False
         self.groups: GroupCommit[Opening, Answer] = GroupCommit(
-            self._commit, group_max=channel.group_max, counted=meters.group("opening")
+            self._commit,
+            group_max=channel.group_max,
+            at_once=GROUPS_AT_ONCE,
+            counted=meters.group("opening"),
         )
 
     async def _commit(self, openings: Sequence[Opening]) -> list[Answer]:

@@ -18,7 +18,7 @@ from sendledger.plugin.channel import Observed
 from sendledger.plugin.host import PluginHost
 from sendledger.store.database import DatabaseAway, DatabaseError
 from sendledger.store.ledger_rows import AcceptedRow
-from sendledger.work.context import GROUP_MAX
+from sendledger.work.context import GROUP_MAX, GROUPS_AT_ONCE
 from sendledger.work.stopping import Stop
 from sendledger.work.telling import Telling, observed_of
 
@@ -47,7 +47,10 @@ class Recording:
         self._stop = stop
         self._telling = Telling(host)
         self.accepted = GroupCommit(
-            self._commit_accepted, group_max=accepted_max, counted=meters.group("accepted")
+            self._commit_accepted,
+            group_max=accepted_max,
+            at_once=GROUPS_AT_ONCE,
+            counted=meters.group("accepted"),
         )
         self.entries = GroupCommit(
             self._commit_entries, group_max=GROUP_MAX, counted=meters.group("recorded")
