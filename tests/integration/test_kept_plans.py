@@ -33,7 +33,7 @@ i AS (
     INSERT INTO sendledger.intent (batch_id, intent_key, recipient_fingerprint, destination_fingerprint,
         content_digest, eligible_at)
     SELECT batch_id, key, key, key, key, now()
-    FROM b, generate_series(1, 4) AS n, LATERAL (SELECT decode(md5(batch_id || '/' || n), 'hex') AS key)
+    FROM b, generate_series(1, 4) AS n, LATERAL (SELECT decode(md5(batch_id || '/' || n), 'hex') AS key) AS k
     RETURNING intent_id, batch_id
 ),
 s AS (
