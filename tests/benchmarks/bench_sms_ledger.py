@@ -26,7 +26,7 @@ from benchmarks.rows import accounted_s
 from benchmarks.stage import EMPTY, Stage, process_cpu_s, running, staged, worker
 from sendledger_sandbox.twilio import ACCOUNT_SID, AUTH_TOKEN, SENDER, read_journal
 
-ROWS, QUICK_ROWS = 3_000, 300
+ROWS, QUICK_ROWS = 6_000, 300
 AT_ONCE = 50
 SLOTS = 2 * AT_ONCE
 """More than sessions: a slot is held until its result is committed, a session is free before."""
