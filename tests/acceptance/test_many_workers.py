@@ -83,8 +83,8 @@ async def two_with_a_relay_each(
     """Run two workers that differ in their relay only, so that each can be told by what arrives."""
     site.settings["worker"]["poll"] = NEVER
     async with (
-        relay_of(site, script=["stall-0.05"]) as one,
-        CaptureServer(journal=site.folder / "other.jsonl", script=["stall-0.05"]) as other,
+        relay_of(site, script=["stall-0.2"]) as one,
+        CaptureServer(journal=site.folder / "other.jsonl", script=["stall-0.2"]) as other,
     ):
         await site.planned(people(count))
         text = site.config.read_text().replace(f"port: '{one.port}'", f"port: '{other.port}'")
@@ -100,11 +100,11 @@ async def test_a_pause_stops_every_worker_at_once_and_a_resumption_wakes_them_al
     site: Site, scope: str
 ) -> None:
     """When the command returns nothing more is opened anywhere; nobody polls, and everybody goes on."""
-    async with two_with_a_relay_each(site, 160) as relays:
+    async with two_with_a_relay_each(site, 240) as relays:
         await until(lambda: all(relay.accepted > 10 for relay in relays))
         assert (await site.tell("pause", scope)).code == 0
         opened = site.count("attempt")
-        assert opened < 160
+        assert opened < 240
         await until(lambda: count_open(site) == 0)
         await until(lambda: count(site, "claim_token IS NOT NULL") == 0)
         assert site.count("attempt") == opened == sum(relay.accepted for relay in relays)
@@ -115,7 +115,7 @@ async def test_a_pause_stops_every_worker_at_once_and_a_resumption_wakes_them_al
             lambda: all(relay.accepted > then for relay, then in zip(relays, before, strict=True))
         )
         await until(lambda: all_submitted(site))
-        assert sum(relay.accepted for relay in relays) == 160
+        assert sum(relay.accepted for relay in relays) == 240
 
 
 async def test_rows_of_a_paused_batch_are_held_once_each_whichever_worker_meets_them(
@@ -135,8 +135,13 @@ async def test_rows_of_a_paused_batch_are_held_once_each_whichever_worker_meets_
                 " WHERE rule = 'policy.paused'"
             ) == [(200, 200)]
             resumed = await site.tell("resume", BATCH)
-            assert resumed.out == "resumed; 200 rows released\n"
+            # A worker's sweep may find them first: what counts is that each is released once.
+            assert re.fullmatch(r"resumed; \d+ rows? released\n", resumed.out)
             await until(lambda: all_submitted(site))
+        assert site.select(
+            "SELECT count(*), count(DISTINCT intent_id) FROM sendledger.observation"
+            " WHERE ruling = 'release'"
+        ) == [(200, 200)]
         hold_to_account(site, relay, people(200) | others)
 
 
