@@ -107,9 +107,8 @@ class LookUps:
         ]
 
     async def _candidates(self, asked: Asked) -> list[str]:
-        found: dict[
-            str, None
-        ] = {}  # what is created meanwhile moves others to the next page, again
+        # Each once: what is created meanwhile moves others to the next page, where they are listed again.
+        found: dict[str, None] = {}
         page: str | None = None
         for _ in range(PAGES_MAX):
             answer = await self._account.search(asked.envelope.destination, page)

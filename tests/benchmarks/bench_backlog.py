@@ -19,8 +19,7 @@ from benchmarks import rows
 from benchmarks.lines import Line, Options, middle, progress, read_options, say
 from benchmarks.rows import Load
 from benchmarks.stage import Stage, staged, worker
-from plans import nodes_of, scans
-from sendledger.store.attempts import DISPATCH_LOCK
+from plans import IDS, handing_over, nodes_of, scans
 from sendledger.store.statements import statement
 
 SLOTS = 200
@@ -47,50 +46,7 @@ VALUES ('batch:' || %s || '/1/noop', 'operator.paused', 'bench')
 HELD_NOW = "SELECT count(*) FROM sendledger.delivery WHERE channel = 'noop' AND awaits = 'release'"
 
 NOBODY = UUID(int=0)
-IDS = list(range(1, 101))
-PLANNED: dict[str, dict[str, Any]] = {
-    "claim_deliveries": {
-        "channel": "noop",
-        "lane": 1,
-        "now": None,
-        "wake_from": None,
-        "intent_from": None,
-        "probing": False,
-        "claim_max": 100,
-        "claim_token": NOBODY,
-        "lease": timedelta(seconds=30),
-    },
-    "open_attempts": {
-        "dispatch_lock": DISPATCH_LOCK,
-        "intent_ids": IDS,
-        "seqs": [0] * 100,
-        "decision_seqs": [None] * 100,
-        "claim_tokens": [NOBODY] * 100,
-        "go_until": ["2100-01-01T00:00:00Z"] * 100,
-        "seals": [bytes(8)] * 100,
-        "units": [None] * 100,
-        "handoff_max": timedelta(minutes=5),
-        "unknown_wait": timedelta(hours=1),
-        "evidence_wait": timedelta(days=5),
-        "window": timedelta(days=5),
-        "margin": timedelta(seconds=10),
-        "token_key_id": 1,
-        "policy_revision": "bench",
-    },
-    "record_accepted": {
-        "asked": [],
-        "intent_ids": IDS,
-        "numbers": [1] * 100,
-        "seqs": [2] * 100,
-        "rules": ["default.2yz"] * 100,
-        "stages": ["dot"] * 100,
-        "reply_codes": [250] * 100,
-        "enhanced_codes": [None] * 100,
-        "provider_references": [None] * 100,
-        "literals": [b"250"] * 100,
-        "seals": [bytes(8)] * 100,
-        "policy_revision": "bench",
-    },
+PLANNED: dict[str, dict[str, Any]] = handing_over("noop", NOBODY) | {
     "lock_deliveries": {"intent_ids": IDS, "now": None},
     "renew_leases": {"claim_tokens": [NOBODY], "lease": timedelta(seconds=30), "now": None},
     "free_expired_claims": {"lease": timedelta(seconds=30), "rows_max": 500, "now": None},

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 
-from plans import nodes_of
-from sendledger.store.attempts import DISPATCH_LOCK
+from plans import handing_over, nodes_of
 from sendledger.store.statements import statement
 
 TOKEN = UUID(int=7)
-IDS = list(range(1, 101))
-"""The rows that are opened and recorded: claimed by the test, all due."""
 
 CONTENT = """
 INSERT INTO sendledger.content (template_revision, parts, settings) VALUES (sha256('t'), '{}', '{}')
@@ -45,50 +41,7 @@ SELECT intent_id, batch_id, 'mail', 1, 'planned', 'dispatch', now(), now() FROM 
 """
 CLAIM = "UPDATE sendledger.delivery SET claim_token = %s, lease_until = now() + interval '1 hour'"
 
-CALLS: dict[str, dict[str, Any]] = {
-    "claim_deliveries": {
-        "channel": "mail",
-        "lane": 1,
-        "now": None,
-        "wake_from": None,
-        "intent_from": None,
-        "probing": False,
-        "claim_max": 100,
-        "claim_token": UUID(int=1),
-        "lease": timedelta(seconds=30),
-    },
-    "open_attempts": {
-        "dispatch_lock": DISPATCH_LOCK,
-        "intent_ids": IDS,
-        "seqs": [0] * 100,
-        "decision_seqs": [None] * 100,
-        "claim_tokens": [TOKEN] * 100,
-        "go_until": ["2100-01-01T00:00:00Z"] * 100,
-        "seals": [bytes(8)] * 100,
-        "units": [None] * 100,
-        "handoff_max": timedelta(minutes=5),
-        "unknown_wait": timedelta(hours=1),
-        "evidence_wait": timedelta(days=5),
-        "window": timedelta(days=5),
-        "margin": timedelta(seconds=10),
-        "token_key_id": 1,
-        "policy_revision": "test",
-    },
-    "record_accepted": {
-        "asked": [],
-        "intent_ids": IDS,
-        "numbers": [1] * 100,
-        "seqs": [2] * 100,
-        "rules": ["default.2yz"] * 100,
-        "stages": ["dot"] * 100,
-        "reply_codes": [250] * 100,
-        "enhanced_codes": [None] * 100,
-        "provider_references": [None] * 100,
-        "literals": [b"250"] * 100,
-        "seals": [bytes(8)] * 100,
-        "policy_revision": "test",
-    },
-}
+CALLS = handing_over("mail", TOKEN)
 TABLES = ("delivery", "intent", "batch", "recipient_secret", "attempt", "observation")
 
 

@@ -12,9 +12,8 @@ class Met:
     """Notes keys. Sure of a key that is new; of another it may only seem that it was met."""
 
     def __init__(self) -> None:
-        self._marks = mmap(
-            -1, 1 << 8 * PLACE_BYTES
-        )  # zeros, and none of it there before it is used
+        # Zeros, and none of it there before it is used.
+        self._marks = mmap(-1, 1 << 8 * PLACE_BYTES)
 
     def add(self, key: bytes) -> bool:
         """Note *key*; True when it was surely not met before."""

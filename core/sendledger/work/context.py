@@ -50,7 +50,7 @@ class ChannelWork:
     def group_max(self) -> int:
         """How many of its rows are committed together at most.
 
-        Half of those in flight: while one half is in the database the other is handed over.
+        Half of those in flight, so that one group does not keep all of them from being handed over.
         """
         return max(1, min(GROUP_MAX, self.slots_useful // 2))
 

@@ -1,5 +1,6 @@
 -- Opens attempts, one guarded UPDATE feeding the INSERT; only returned rows may go to a sender.
 -- Locks first the dispatch, shared, then the delivery rows by primary key.
+-- A function, so that its plan is kept: sendledger_migrations/dispatching.py.
 SELECT *
 FROM sendledger.open_attempts(
     %(dispatch_lock)s, %(intent_ids)s::bigint [], %(seqs)s::integer [],
